@@ -155,6 +155,11 @@ class Digest(PolicySection, frozen=True, kw_only=True):
     categories: dict[str, Number] = msgspec.field(default_factory=dict)
     """Most items of a category; 0 leaves it out. Not named: ranked by worth alone."""
 
+    @property
+    def rules_3(self) -> bool:
+        """Tell whether an account is told as rules 3 tell it, which `records` switches on."""
+        return self.records == "fields"
+
 
 class Squeeze(PolicySection, frozen=True, kw_only=True):
     """Whether an LLM may shorten the digest, or summarize what it stands for."""

@@ -154,7 +154,7 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
 
 def _as_ruled(state: State) -> State:
     """Return *state* with observations only where its policy knows them: what is taken back was said under another."""
-    knows = state.policy is None or state.policy.digest.records == "fields"
+    knows = state.policy is None or state.policy.digest.rules_3
     return state if knows else without_marks(state)
 
 

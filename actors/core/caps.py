@@ -169,7 +169,7 @@ def over_cap(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int) -
     if part.kind != "text" or part.tokens <= CAP_TOKENS_MIN:
         return False
     cap = part_cap_tokens(entry, part, policy, usable_tokens)
-    if entry.role == "assistant" and policy.digest.records == "fields" and not is_result(entry, part):
+    if entry.role == "assistant" and policy.digest.rules_3 and not is_result(entry, part):
         cap = int(cap * ASSISTANTS_MORE)
     return many_bytes or part.tokens > cap
 

@@ -271,7 +271,7 @@ def _with_short_texts(
 def results_go_first(state: State, within: int) -> bool:
     """Tell whether results are shortened before all else: not where instructions alone are most of the budget."""
     assert state.policy is not None
-    return state.policy.digest.records == "fields" and fixed_tokens(state) <= share_of(within, VERBATIM_SHARE)
+    return state.policy.digest.rules_3 and fixed_tokens(state) <= share_of(within, VERBATIM_SHARE)
 
 
 def _refusal(entries: Sequence[Entry], gone: frozenset[int], tokens: int, within: int) -> BudgetRefused:

@@ -35,7 +35,7 @@ def marked(entry: Entry, before: Entry | None, policy: Policy | None) -> Entry:
     """
     if entry.role != "user" or entry.results or before is None or before.leading:
         return entry
-    if policy is not None and policy.digest.records != "fields":
+    if policy is not None and not policy.digest.rules_3:
         return entry
     said, answers = _said(entry), before.role == "assistant" and not before.call_ids
     # somebody sent a picture, or a text that is not in the message

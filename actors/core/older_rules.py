@@ -75,7 +75,7 @@ def under(rules: str, state: State) -> State:
     if rules == codec.RULES_VERSION:
         return in_force(state)
     policy = policy_under(rules, state.policy)
-    if policy.digest.records != "fields":
+    if not policy.digest.rules_3:
         state = without_marks(state, waiting=False)
     return replace(state, terms=replace(state.terms, policy=policy))
 

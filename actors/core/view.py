@@ -194,7 +194,7 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
     head = _digest_place(staying, digest)
     out: list[Piece] = []
     notes: list[Piece] = []
-    # asked of each message of each view: of most conversations no reasoning holds behind anything
+    # asked of each message of each view: in most conversations no reasoning belongs to a view
     binds = any([entry.saw is not None for entry in staying])
     before = broken = 0
     for index, (entry, pieces) in enumerate(pieces_of(state, staying)):
@@ -228,7 +228,10 @@ def _with_tool_name(one: Piece, state: State) -> Piece:
 
 
 def _bound(one: Piece, entry: Entry, broken: int) -> Piece:
-    """Return *one* with what its reasoning holds behind; *broken* is the newest message before it that is changed."""
+    """Return *one* with the view that its reasoning belongs to; *broken* is the newest changed message before it.
+
+    Some providers take reasoning back only behind the very messages that the model saw when it thought so.
+    """
     if entry.saw is None:
         return one
     saw = entry.saw.view_hash if broken <= entry.saw.upto else NEVER

@@ -1,4 +1,6 @@
-"""Cut: the last resort, the fourth actor. Whole units leave, oldest first; only then is anything shortened.
+"""Cut: the last resort, the last of the four actors. Whole units leave, oldest first; then texts are shortened.
+
+By rules 3 results of the newest units are shortened before all else, for they are answered soon.
 
 Decides only. What leaves, and in which order, is planned in `actors/core/cut_plan.py`, since a view for a smaller
 budget is made by the same plan.

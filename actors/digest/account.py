@@ -38,7 +38,7 @@ def tell_as_account(state: State, *, count: Count) -> tuple[HistoryAccounted | C
     trims = tuple(trim for trims in ladder.trims.of.values() for trim in trims)
     after = ladder.staying_tokens + tokens
     # a view that does not fit is changed in any case, and cut tells nothing of what it drops
-    must = state.episode.cause == "overflow" or (ladder.hindsight.by_fields and before > state.usable_tokens)
+    must = state.episode.cause == "overflow" or (ladder.hindsight.rules_3 and before > state.usable_tokens)
     least = 1 if must else gain_tokens_min(state)
     if before - after < least:
         reason = f"would win {before - after} tokens, less than {least}"

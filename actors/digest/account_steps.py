@@ -106,13 +106,13 @@ FAILED_CHARS = 300
 def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> AccountStep:
     """Return the finest step for *unit*, whose assistant spoke; what is shortened in place is read as it was said."""
     parts = with_calls(redacted_texts(map(as_said, unit.entries)), unit.entries)
-    beside = list(said_beside(parts)) if hindsight.by_fields and not unit.opens_block else []
+    beside = list(said_beside(parts)) if hindsight.rules_3 and not unit.opens_block else []
     others = [part for part in parts if part.trust != "tool" and not part.tool and part not in beside]
     spoken = [part.text.strip() for part in others if part.text.strip()]
-    spoken += filter(None, (thought_in(part, notes=hindsight.by_fields) for part in parts))
+    spoken += filter(None, (thought_in(part, notes=hindsight.rules_3) for part in parts))
     words = "\n".join(spoken)
     results: dict[str, str] = {}
-    outcomes = {one.call: one.outcome for one in relayed(parts) if one.outcome} if hindsight.by_fields else {}
+    outcomes = {one.call: one.outcome for one in relayed(parts) if one.outcome} if hindsight.rules_3 else {}
     printed = "\n".join(filter(None, (happened(part.text) for part in beside if is_notice(part.text))))
     for part in parts:
         if part.trust == "tool" and part.call:
@@ -120,10 +120,10 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
             results[part.call] = f"{results[part.call]}\n{text}" if part.call in results else text
         elif part.trust == "tool" and part.number not in hindsight.overtaken:
             printed = f"{printed}\n{part.text}".strip()
-    calls = [as_line(part) if hindsight.by_fields else part for part in parts if part.tool]
+    calls = [as_line(part) if hindsight.rules_3 else part for part in parts if part.tool]
     speaker = speaker_of(unit.entries[0])
     # where several assistants speak, one of them often runs the tools and says what they printed; one alone reports
-    if not calls and is_output(words, reports=hindsight.by_fields and not speaker):
+    if not calls and is_output(words, reports=hindsight.rules_3 and not speaker):
         printed, words = f"{words}\n{printed}".strip(), ""
     most = (
         levels[0]
@@ -140,11 +140,11 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         acts = (*acts, _printed(printed, unit.last, most, hindsight))
     if speaker:
         words = hindsight.repeats.without_asked(words, number=unit.first)
-    if hindsight.by_fields:
+    if hindsight.rules_3:
         words = hindsight.repeats.without_later(words, number=unit.last)
-    words = with_rows(words) if hindsight.by_fields else words
-    said = most.said if acts or not hindsight.by_fields else most.said * SPOKEN_MORE
-    said = room_in(words, said) if hindsight.by_fields else said
+    words = with_rows(words) if hindsight.rules_3 else words
+    said = most.said if acts or not hindsight.rules_3 else most.said * SPOKEN_MORE
+    said = room_in(words, said) if hindsight.rules_3 else said
     return AccountStep(
         first=unit.first,
         last=unit.last,
@@ -157,8 +157,8 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
 def _says_nothing_new(call: MessageText, result: str, hindsight: Hindsight) -> bool:
     """Tell a call that is told as what was said, or that only keeps the assistant's own list; one that failed, or
     returned more than that it was done, is not."""
-    thought = thought_in(call, notes=hindsight.by_fields)
-    if not hindsight.by_fields:
+    thought = thought_in(call, notes=hindsight.rules_3)
+    if not hindsight.rules_3:
         return bool(thought)
     if not thought and call.tool != TASK_UPDATE:
         return False
@@ -169,10 +169,10 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
     """Return *step* at *level*, below that of a joined one."""
     if level <= step.level or step.level >= JOINED_LEVEL:
         return step
-    rooms = Rooms(step, level, levels, by_fields=hindsight.by_fields)
+    rooms = Rooms(step, level, levels, rules_3=hindsight.rules_3)
     acts = []
     for act in step.acts:
-        if hindsight.by_fields:
+        if hindsight.rules_3:
             act = msgspec.structs.replace(act, call=told_call(act, level))
         call = _shorter_call(act, rooms.call(act), step.last, hindsight)
         room = rooms.outcome(act, len(call))
@@ -191,11 +191,11 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
 
 def _shorter_call(act: AccountAct, chars: int, after: int, hindsight: Hindsight) -> str:
     """Return a call in at most *chars* characters: of many lines the first one, and below it those that mattered."""
-    if hindsight.by_fields and says_edit(act):
+    if hindsight.rules_3 and says_edit(act):
         return clipped(act.call, chars, head=EDIT_HEAD, names=True).rstrip()
     begin, _, rest = act.call.partition("\n")
-    if not hindsight.by_fields or len(act.call) <= chars or rest.count("\n") < WORDS_LINES_MIN or len(begin) > chars:
-        return clipped(act.call, chars, head=CALL_HEAD, names=hindsight.by_fields)
+    if not hindsight.rules_3 or len(act.call) <= chars or rest.count("\n") < WORDS_LINES_MIN or len(begin) > chars:
+        return clipped(act.call, chars, head=CALL_HEAD, names=hindsight.rules_3)
     left = chars - len(begin)
     # the name of the argument says nothing that its text does not
     label, _, text = rest.partition("\n")
@@ -205,7 +205,7 @@ def _shorter_call(act: AccountAct, chars: int, after: int, hindsight: Hindsight)
 
 def _shorter_outcome(act: AccountAct, chars: int, after: int, hindsight: Hindsight) -> str:
     """Return an outcome in at most *chars* characters; why something failed stands first and stays."""
-    if hindsight.by_fields and is_record(act.outcome):
+    if hindsight.rules_3 and is_record(act.outcome):
         return shorter_record(act.outcome, chars=chars, sought=hindsight.seeker(after=after, own=act.call))
 
     def shorter(text: str, most: int) -> str:
@@ -214,9 +214,9 @@ def _shorter_outcome(act: AccountAct, chars: int, after: int, hindsight: Hindsig
     if len(act.outcome) <= chars:
         return shorter(act.outcome, chars)
     if not act.failed:
-        table = shorter_table(act.outcome, chars) if hindsight.by_fields else ""
+        table = shorter_table(act.outcome, chars) if hindsight.rules_3 else ""
         return table or shorter(act.outcome, chars)
-    told = without_frames(act.outcome) if hindsight.by_fields else act.outcome
+    told = without_frames(act.outcome) if hindsight.rules_3 else act.outcome
     reason, _, rest = told.partition("\n")
     reason = clipped(reason, max(WHY_CHARS, chars // 2), head=REASON_HEAD)
     left = chars - len(reason)
@@ -261,41 +261,41 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         return AccountAct(call=text, target=TASK_LIST)
     told = call_text(call, chars=most.call, hindsight=hindsight, said=said)
     below = hindsight.unframed(result, own=call.text)
-    record = {} if hindsight.by_fields and reads_file(call) else record_in(below, listed=hindsight.by_fields)
-    files = files_written_by(call) if hindsight.by_fields else ""
-    changes = bool(files) or changes_something(call, by_fields=hindsight.by_fields)
+    record = {} if hindsight.rules_3 and reads_file(call) else record_in(below, listed=hindsight.rules_3)
+    files = files_written_by(call) if hindsight.rules_3 else ""
+    changes = bool(files) or changes_something(call, rules_3=hindsight.rules_3)
     failed = rejection_in(below)
-    if not failed and hindsight.by_fields and not only_looks(call):
+    if not failed and hindsight.rules_3 and not only_looks(call):
         failed = undone_in(below)
     failed = failed or error_text(below)
-    if not failed and changes and (failed := refusal_in(below, by_fields=hindsight.by_fields)) and hindsight.by_fields:
+    if not failed and changes and (failed := refusal_in(below, rules_3=hindsight.rules_3)) and hindsight.rules_3:
         failed = f"{why}. {failed}" if (why := refused_for(below)) else failed
-    if not failed and not only_looks(call) and not (hindsight.by_fields and delegates(call)):
-        failed = (trace_in(below) if hindsight.by_fields else "") or failure_in(below, by_fields=hindsight.by_fields)
-    if failed and hindsight.by_fields and (why := trace_before(below)).rsplit("\n", 1)[-1] not in failed:
+    if not failed and not only_looks(call) and not (hindsight.rules_3 and delegates(call)):
+        failed = (trace_in(below) if hindsight.rules_3 else "") or failure_in(below, rules_3=hindsight.rules_3)
+    if failed and hindsight.rules_3 and (why := trace_before(below)).rsplit("\n", 1)[-1] not in failed:
         failed = why
-    if files and failed and (patches(call) or not (trace_in(below) or failure_in(below, by_fields=True))):
+    if files and failed and (patches(call) or not (trace_in(below) or failure_in(below, rules_3=True))):
         # who ran a test behind it wrote the file, who was refused did not
         files = ""
-    if hindsight.by_fields and changes and not (files or failed):
+    if hindsight.rules_3 and changes and not (files or failed):
         files = file_shown_in(result)
     new = without_known(record, call, hindsight.first_fields)
-    if record and hindsight.by_fields and not failed:
+    if record and hindsight.rules_3 and not failed:
         sought = hindsight.seeker(after=call.number, own=call.text)
         record_told = record_text(new)
         short = shorter_record(record_told, chars=room_in(record_told, most.outcome), sought=sought)
-    elif hindsight.by_fields and delegates(call) and not failed:
+    elif hindsight.rules_3 and delegates(call) and not failed:
         short = words_in(below, room_in(below, most.outcome), last, hindsight) or NOTHING
-    elif hindsight.by_fields:
+    elif hindsight.rules_3:
         whole = hindsight.without_end(without_endless_words(below))
         short = hindsight.finest(whole, chars=room_in(whole, most.outcome), after=last, own=told) or NOTHING
     else:
         whole = json.dumps(new, ensure_ascii=False) if record and not failed else below if record else ""
         whole = whole or hindsight.without_end(below)
         short = hindsight.excerpt(whole, chars=most.outcome, after=call.number, own=call.text) or NOTHING
-    short = _why_first(raised(failed, below), short, by_fields=hindsight.by_fields) if failed else short
+    short = _why_first(raised(failed, below), short, rules_3=hindsight.rules_3) if failed else short
     # which words of a result were used is known before it is shortened, and its words are known already
-    used = hindsight.used(result if hindsight.by_fields else short, after=call.number, own=call.text)
+    used = hindsight.used(result if hindsight.rules_3 else short, after=call.number, own=call.text)
     return AccountAct(
         call=told,
         outcome=short,
@@ -304,16 +304,16 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         changes=changes,
         target=files or _target(call, hindsight, changes=changes),
         failed=bool(failed),
-        instructs=reads_instructions(call, by_fields=hindsight.by_fields) or (hindsight.by_fields and delegates(call)),
+        instructs=reads_instructions(call, rules_3=hindsight.rules_3) or (hindsight.rules_3 and delegates(call)),
     )
 
 
 def _target(call: MessageText, hindsight: Hindsight, *, changes: bool) -> str:
     """Return the target of a *call* that wrote no files, which does not look as if it had."""
-    if hindsight.by_fields and not changes and (purpose := purpose_of(call, hindsight)):
+    if hindsight.rules_3 and not changes and (purpose := purpose_of(call, hindsight)):
         return purpose
-    target = target_of(call, whole_paths=hindsight.by_fields)
-    return target.removeprefix(WRITES) if hindsight.by_fields else target
+    target = target_of(call, whole_paths=hindsight.rules_3)
+    return target.removeprefix(WRITES) if hindsight.rules_3 else target
 
 
 def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> AccountAct:
@@ -324,14 +324,14 @@ def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> 
     call = f"{OUTPUT}: {title}" if title else OUTPUT
     if again := hindsight.repeats.again(text, after=number):
         return AccountAct(call=call, outcome=again, target=title)
-    if hindsight.by_fields:
+    if hindsight.rules_3:
         short = hindsight.finest(told, chars=room_in(told, most.outcome), after=number, own=call)
     else:
         short = hindsight.excerpt(told, chars=most.outcome, after=number)
-    failed = error_text(text) or failure_in(text, by_fields=hindsight.by_fields)
-    if failed and hindsight.by_fields:
+    failed = error_text(text) or failure_in(text, rules_3=hindsight.rules_3)
+    if failed and hindsight.rules_3:
         failed = trace_in(text) or trace_before(text) or failed
-    short = _why_first(raised(failed, text), short, by_fields=hindsight.by_fields) if failed else short
+    short = _why_first(raised(failed, text), short, rules_3=hindsight.rules_3) if failed else short
     return AccountAct(
         call=call,
         outcome=short,
@@ -347,7 +347,7 @@ def answer_of(act: AccountAct, *, after: int, hindsight: Hindsight) -> str:
     if not act.used and is_summary(last):
         return last
     rows = "\n".join([line for line in act.outcome.split("\n") if not line.lstrip(f"{GAP} ").startswith(ALIKE_HEAD)])
-    most = room_in(act.outcome, ANSWER_CHARS_MAX) if hindsight.by_fields else ANSWER_CHARS_MAX
+    most = room_in(act.outcome, ANSWER_CHARS_MAX) if hindsight.rules_3 else ANSWER_CHARS_MAX
     lines = hindsight.excerpt(rows or act.outcome, chars=most, after=after, own=act.call).split("\n")
     if has_rows(act.outcome):
         lines = [line if names_columns(line) else f"{line};" for line in lines[:-1]] + lines[-1:]
@@ -370,9 +370,9 @@ def is_known(call: str) -> bool:
     return GAP not in call and call.split(":", 1)[0] != OUTPUT
 
 
-def _why_first(failed: str, outcome: str, *, by_fields: bool) -> str:
+def _why_first(failed: str, outcome: str, *, rules_3: bool) -> str:
     """Return *outcome* with the words that say why it *failed* as its first line, and once."""
     why = one_line(failed)
-    marks = f"{GAP} -*" if by_fields else f"{GAP} "
+    marks = f"{GAP} -*" if rules_3 else f"{GAP} "
     others = (line for line in outcome.split("\n") if line.strip(marks) not in f"{why}\n{TRACE_TITLE}")
     return "\n".join([clipped(why, FAILED_CHARS, head=REASON_HEAD), *others])

@@ -166,16 +166,16 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
         value = one_line(arguments)
     if not isinstance(value, dict):
         text = value if isinstance(value, str) else flat(value)
-        text = without_endless_words(text) if hindsight.by_fields else text
-        return clipped(f"{tool} {text}".strip(), chars, names=hindsight.by_fields)
+        text = without_endless_words(text) if hindsight.rules_3 else text
+        return clipped(f"{tool} {text}".strip(), chars, names=hindsight.rules_3)
     told = {key: item for key, item in value.items() if not _is_noise(call, key, item, hindsight, said)}
-    if hindsight.by_fields:
+    if hindsight.rules_3:
         told = _with_why(told)
         told = {key: without_endless_words(item) if isinstance(item, str) else item for key, item in told.items()}
     only = next(iter(told.values())) if len(told) == 1 else None
-    if isinstance(only, str) and not (hindsight.by_fields and only in ("true", "false")):
-        return clipped(f"{tool} {only.strip()}", chars, names=hindsight.by_fields)
-    is_edit = hindsight.by_fields and changes_something(call, by_fields=True)
+    if isinstance(only, str) and not (hindsight.rules_3 and only in ("true", "false")):
+        return clipped(f"{tool} {only.strip()}", chars, names=hindsight.rules_3)
+    is_edit = hindsight.rules_3 and changes_something(call, rules_3=True)
     edits, edited = edits_in(told) if is_edit else ([], frozenset[str]())
     if edits:
         # that it is an edit, + and - say
@@ -184,12 +184,12 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
         return f"{begin}\n{edits_text(edits, chars - len(begin))}"
     long = [key for key, item in told.items() if isinstance(item, str) and ("\n" in item or len(item) > LONG_CHARS)]
     each = max(80, (chars - 100) // max(1, len(long)))
-    if hindsight.by_fields:
+    if hindsight.rules_3:
         begin = _begin(tool, told, long)
     else:
         short = ", ".join(_named(key, item) for key, item in told.items() if key not in long)
         begin = f"{tool} {short}".strip()
-    texts = {key: clipped(told[key].strip("\n"), each, names=hindsight.by_fields) for key in long}
+    texts = {key: clipped(told[key].strip("\n"), each, names=hindsight.rules_3) for key in long}
     return "\n".join([begin, *(f"{key}:\n{text}" for key, text in texts.items())])
 
 
@@ -227,7 +227,7 @@ def _named(key: str, value: object) -> str:
 def _is_noise(call: MessageText, key: str, value: object, hindsight: Hindsight, said: str) -> bool:
     if value in (None, "", [], {}):
         return True
-    if hindsight.by_fields and key == TASK_PROGRESS and isinstance(value, str) and "- [" in value:
+    if hindsight.rules_3 and key == TASK_PROGRESS and isinstance(value, str) and "- [" in value:
         return True
     if isinstance(value, str) and len(value) > SAID_CHARS_MIN and value.strip() in said:
         return True
@@ -303,16 +303,16 @@ def file_shown_in(result: str) -> str:
     return f"{WRITES}{_shortly(found.group(1), whole_paths=True)}" if found else ""
 
 
-def changes_something(call: MessageText, *, by_fields: bool) -> bool:
+def changes_something(call: MessageText, *, rules_3: bool) -> bool:
     """Tell whether *call* changes something, by its verb: the argument `command` where there is one, else the tool."""
     value = arguments_of(call)
     verb = value.get("command") or value.get("cmd")
-    if by_fields and call.tool == "TaskCreate":
+    if rules_3 and call.tool == "TaskCreate":
         # nothing but its own list
         return False
     name = verb if isinstance(verb, str) else _CAMEL.sub("_", call.tool)
-    told = (shell_of(name) if by_fields else name)[:400].encode("utf-8", "replace")
-    told = _WRITES_NOTHING.sub(b" ", told) if by_fields else told
+    told = (shell_of(name) if rules_3 else name)[:400].encode("utf-8", "replace")
+    told = _WRITES_NOTHING.sub(b" ", told) if rules_3 else told
     if not stands(_CHANGES, told) or stands(_LOOKS, told):
         return False
     # an editor shows as well as it writes
@@ -351,9 +351,9 @@ def thought_in(call: MessageText, *, notes: bool) -> str:
     return "" if is_note and (len(text) < NOTE_CHARS_MIN or " " not in text) else text
 
 
-def reads_instructions(call: MessageText, *, by_fields: bool) -> bool:
+def reads_instructions(call: MessageText, *, rules_3: bool) -> bool:
     """Tell a call that shows a file in which a project tells agents what to do."""
-    return bool(_INSTRUCTIONS.search(call.text)) and not changes_something(call, by_fields=by_fields)
+    return bool(_INSTRUCTIONS.search(call.text)) and not changes_something(call, rules_3=rules_3)
 
 
 def patches(call: MessageText) -> bool:

@@ -108,14 +108,14 @@ _IN_TRACE = re.compile(rf'(?:{GAP} )?(?:  File ".+", line \d|    \S|.*{re.escape
 """A line of a trace, where one is known to stand: its title, a frame, or the line of the program below it."""
 
 
-def refusal_in(result: str, *, by_fields: bool) -> str:
+def refusal_in(result: str, *, rules_3: bool) -> str:
     """Return the line in which a result says that nothing was changed, or an empty text."""
     # under older rules, a line that stands on the bound is parted
-    bound = REFUSAL_CHARS + LINE_CHARS if by_fields else REFUSAL_CHARS
+    bound = REFUSAL_CHARS + LINE_CHARS if rules_3 else REFUSAL_CHARS
     begin = result[:REFUSAL_CHARS] + result[REFUSAL_CHARS:bound].partition("\n")[0]
-    rest = result if by_fields else result[REFUSAL_CHARS:]
+    rest = result if rules_3 else result[REFUSAL_CHARS:]
     lines = [*begin.split("\n"), *rest.rstrip().rsplit("\n", REFUSAL_LINES)[1:]]
-    if by_fields and len(result) <= NO_MATCH_CHARS and _NO_MATCH.search(result):
+    if rules_3 and len(result) <= NO_MATCH_CHARS and _NO_MATCH.search(result):
         return lines[0].strip() or result.strip()
     return next((line.strip() for line in lines if _UNCHANGED.search(line[:LINE_CHARS])), "")
 
@@ -144,9 +144,9 @@ def undone_in(result: str) -> str:
     return " ".join(" ".join(words[:2])[: REFUSED_LINE_CHARS * 2].split())
 
 
-def failure_in(result: str, *, by_fields: bool) -> str:
+def failure_in(result: str, *, rules_3: bool) -> str:
     """Return the line in which a test run or a build says that something failed, the last one; or an empty text."""
-    tests = _TESTS if by_fields else _TESTS_OLDER_RULES
+    tests = _TESTS if rules_3 else _TESTS_OLDER_RULES
     end = result[-TEST_CHARS:]
     if end.isascii() and not any(map(end.lower().__contains__, _FAILS)):
         return ""

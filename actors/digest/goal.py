@@ -40,7 +40,7 @@ def goal_tokens(state: State) -> int:
     said = sum(part.tokens for unit in replies for entry in unit.entries for part in entry.parts)
     growth = said // max(1, len(replies))
     lowest_share = LOWEST_SHARE
-    if state.policy.digest.records == "fields":
+    if state.policy.digest.rules_3:
         lowest_share = 1 - (1 - LOWEST_SHARE) * min(1.0, moving_tokens(state) / SMALL_TOKENS)
     lowest = fixed + share_of(max(0, target - fixed), lowest_share)
     trigger = trigger_tokens(state)

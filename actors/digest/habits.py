@@ -36,19 +36,19 @@ class Habits:
     given: dict[str, int] = field(default_factory=dict)
     """Long texts, with the number of the first call that was given each."""
 
-    def read(self, call: MessageText, *, by_fields: bool) -> None:
-        """Read the arguments of *call*; with *by_fields* also those that rules 3 alone ask for."""
+    def read(self, call: MessageText, *, rules_3: bool) -> None:
+        """Read the arguments of *call*; with *rules_3* also those that rules 3 alone ask for."""
         try:
             value = json.loads(call.text)
         except (ValueError, RecursionError):
             return
         for name, item in value.items() if isinstance(value, dict) else ():
             is_plain = isinstance(item, bool | int) or (isinstance(item, str) and _HABIT.fullmatch(item))
-            is_plain = is_plain or (by_fields and isinstance(item, str) and bool(_FOLDER.fullmatch(name)))
-            is_plain = is_plain or (by_fields and name == PURPOSE and isinstance(item, str))
+            is_plain = is_plain or (rules_3 and isinstance(item, str) and bool(_FOLDER.fullmatch(name)))
+            is_plain = is_plain or (rules_3 and name == PURPOSE and isinstance(item, str))
             if is_plain and name != "command":
                 self.plain[call.tool, name, flat(item)] += 1
-            if by_fields and isinstance(item, str) and len(item) >= GIVEN_CHARS_MIN:
+            if rules_3 and isinstance(item, str) and len(item) >= GIVEN_CHARS_MIN:
                 self.given.setdefault(item.strip(), call.number)
 
     def often(self) -> frozenset[tuple[str, str, str]]:

@@ -98,7 +98,7 @@ class Hindsight:
     """The numbers of the notices of which a newer one says how far a task in the background is by now."""
     habits: frozenset[tuple[str, str, str]]
     """Tool, argument and value that most calls of the tool have, where the value is no name."""
-    by_fields: bool
+    rules_3: bool
     """Whether `digest.records` is `fields`: records are told by them, and all else as rules 3 tell it."""
     first_fields: dict[tuple[str, str, str], int]
     """Tool, field and value of records that tools returned, with the number of the first such call."""
@@ -113,14 +113,14 @@ class Hindsight:
         live: Iterable[Entry],
         requests: Iterable[AccountRequest],
         *,
-        by_fields: bool,
+        rules_3: bool,
         before: Iterable[AccountStep] = (),
     ) -> Hindsight:
         """Read *live* once, and the steps *before*."""
         said: dict[str, int] = {}
         asked: set[str] = set()
         results: list[frozenset[str]] = []
-        links = Links(begun := tuple(before) if by_fields else ())
+        links = Links(begun := tuple(before) if rules_3 else ())
         firsts, lasts, habits = Counter[str](), Counter[str](), Habits()
         calls: dict[str, MessageText] = {}
         first_fields: dict[tuple[str, str, str], int] = {}
@@ -130,21 +130,21 @@ class Hindsight:
             if part.tool:
                 calls[part.call] = part
                 newest_call[part.tool] = part.number
-                habits.read(part, by_fields=by_fields)
+                habits.read(part, rules_3=rules_3)
             if part.trust == "tool":
                 call = calls.get(part.call)
-                text = opened(part.text, deep=True) if by_fields else part.text
+                text = opened(part.text, deep=True) if rules_3 else part.text
                 results.append(different_words(text))
-                if by_fields and call and text.lstrip()[:1] in ("{", "["):
+                if rules_3 and call and text.lstrip()[:1] in ("{", "["):
                     links.read(call.tool, text)
                 own = different_words(call.text if call else "")
                 first, _, below = text.lstrip().partition("\n")
                 firsts[_frame(first, own)] += 1
-                if by_fields and first.endswith(":") and first.count(" ") < FRAME_SPACES_MIN:
+                if rules_3 and first.endswith(":") and first.count(" ") < FRAME_SPACES_MIN:
                     # a title stands above what frames a result as often as not
                     firsts[_frame(below.split("\n", 1)[0], own)] += 1
-                lasts.update(_ending(line) for line in last_lines(text, states=by_fields))
-                for field in identifiers(record_in(text, listed=by_fields)):
+                lasts.update(_ending(line) for line in last_lines(text, states=rules_3))
+                for field in identifiers(record_in(text, listed=rules_3)):
                     first_fields.setdefault((call.tool if call else "", *field), part.number)
             elif part.trust == "assistant":
                 said.update(dict.fromkeys(different_words(part.text), part.number))
@@ -152,7 +152,7 @@ class Hindsight:
                 asked.update(different_words(part.text))
         asked |= words_of_all([request.text for request in requests])
         # of few results, since one compaction sees those that are new: where all have a title, it says nothing
-        all_min = max(TITLE_ALL_MIN, firsts.total()) if by_fields else TITLE_RESULTS_MIN
+        all_min = max(TITLE_ALL_MIN, firsts.total()) if rules_3 else TITLE_RESULTS_MIN
         return cls(
             said=said,
             asked=frozenset(asked),
@@ -161,17 +161,17 @@ class Hindsight:
             frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times, all_min)),
             ends=frozenset(words for words, times in lasts.items() if words and times >= min(END_RESULTS_MIN, all_min)),
             newest_call=newest_call,
-            overtaken=_overtaken(live) if by_fields else frozenset(),
-            by_fields=by_fields,
+            overtaken=_overtaken(live) if rules_3 else frozenset(),
+            rules_3=rules_3,
             first_fields=first_fields,
             given=habits.given,
-            repeats=Repeats.of(texts, requests, is_begun=bool(begun)) if by_fields else Repeats(),
+            repeats=Repeats.of(texts, requests, is_begun=bool(begun)) if rules_3 else Repeats(),
             habits=habits.often(),
         )
 
     def opened(self, part: MessageText, *, own: int) -> str:
         """Return the words of a result that the assistant gave to no tool, without envelopes; *own* is its call."""
-        if not self.by_fields:
+        if not self.rules_3:
             return part.text
         return with_labels(without_given(without_lead(opened_text(part)), self.given, own=own))
 
@@ -220,7 +220,7 @@ class Hindsight:
         return short
 
     def _look(self, text: str, after: int, own: str) -> LookedAt:
-        return LookedAt(text, self.seeker(after=after, own=own), clauses=self.by_fields)
+        return LookedAt(text, self.seeker(after=after, own=own), clauses=self.rules_3)
 
     @cached_property
     def _wholes(self) -> dict[tuple[str, int, str], LookedAt]:
@@ -235,7 +235,7 @@ class Hindsight:
         words, mine, said = different_words(text), different_words(own), self.said
         later = [word for word in words if word in said and said[word] > after and word not in mine]
         used = sum([_is_name(word) and self.often[word] <= COMMON_RESULTS * 2 for word in later])
-        if used or not self.by_fields:
+        if used or not self.rules_3:
             return used
         return int(any(word not in mine for word in self.linked.intersection(words)))
 
@@ -258,10 +258,10 @@ class Hindsight:
             is_again = (
                 place > 0 and len(first) > ECHO_CHARS_MIN and json.dumps(first.strip(), ensure_ascii=False) in own
             )
-            if self.by_fields and not below.strip() and (is_title or is_again):
+            if self.rules_3 and not below.strip() and (is_title or is_again):
                 return ""
             # two commands may fail in the same words
-            fails = self.by_fields and (FAILS.search(first) or _RAISES.search(first))
+            fails = self.rules_3 and (FAILS.search(first) or _RAISES.search(first))
             frames = _frame(first, mine) in self.frames and not fails
             if not below.strip() or not (echoes or frames or not first.strip()):
                 break
@@ -273,11 +273,11 @@ class Hindsight:
 
         What only says that a program runs is left out in any case.
         """
-        if self.by_fields and is_idle(text):
+        if self.rules_3 and is_idle(text):
             return ""
-        for line in last_lines(text, states=self.by_fields):
+        for line in last_lines(text, states=self.rules_3):
             above = text.rstrip().removesuffix(line).rstrip()
-            says_nothing = self.by_fields and (is_prompt(line) or is_idle(line))
+            says_nothing = self.rules_3 and (is_prompt(line) or is_idle(line))
             if not above or not (says_nothing or _ending(line) in self.ends):
                 break
             text = above

@@ -69,7 +69,7 @@ def joined(
     steps: Sequence[AccountStep],
     *,
     told: Collection[str],
-    by_fields: bool,
+    rules_3: bool,
     sought: Sought,
     is_linked: Callable[[str], bool],
     room: int = 0,
@@ -78,51 +78,51 @@ def joined(
 
     *is_linked* tells a text with an id that another tool returned too. What was said has *room* characters at least.
     """
-    acts = _merged(steps, by_fields=by_fields, sought=sought)
+    acts = _merged(steps, rules_3=rules_3, sought=sought)
     # of those that are as good, the newest: it says how what was looked for came out
     ranked = sorted(
-        reversed(acts) if by_fields else acts,
+        reversed(acts) if rules_3 else acts,
         key=lambda act: (not _is_plan(act), -act.instructs, -act.changes, -act.failed, -act.times, -act.used),
     )
-    most = JOINED_HEADS_MAX if by_fields else JOINED_HEADS_OLDER_MAX
+    most = JOINED_HEADS_MAX if rules_3 else JOINED_HEADS_OLDER_MAX
     others = [act for act in ranked if act.call == OTHERS]
-    if by_fields:
+    if rules_3:
         others += [act for act in ranked if act.call != OTHERS and _says_nothing(act)]
         counted = set(others)
         ranked = [act for act in ranked if act not in counted]
     others += ranked[most:]
     kept = set(ranked[:most]).difference(others)
-    silent = _beyond_room([act for act in acts if act in kept], is_linked) if by_fields else ()
+    silent = _beyond_room([act for act in acts if act in kept], is_linked) if rules_3 else ()
     others += [act for act in silent if _says_nothing(_silent(act))]
     kept.difference_update(others)
     rest = sum(act.times for act in dict.fromkeys(others))
     told_acts = [_silent(act) if act in silent else act for act in acts if act in kept]
     speakers = {step.speaker for step in steps}
     said = [
-        _told_by(piece, step.speaker, told, among=len(speakers)) if by_fields else piece
+        _told_by(piece, step.speaker, told, among=len(speakers)) if rules_3 else piece
         for step in steps
-        if step.said and (not step.acts or step.level >= JOINED_LEVEL or (by_fields and tells_finding(step)))
-        for piece in (pieces_of(step) or [_piece(step, sought if by_fields else None)])
+        if step.said and (not step.acts or step.level >= JOINED_LEVEL or (rules_3 and tells_finding(step)))
+        for piece in (pieces_of(step) or [_piece(step, sought if rules_3 else None)])
     ]
     return AccountStep(
         first=steps[0].first,
         last=steps[-1].last,
         speaker=speakers.pop() if len(speakers) == 1 else "",
-        said=pieces(said, told, by_fields=by_fields, room=room),
+        said=pieces(said, told, rules_3=rules_3, room=room),
         acts=(
-            *(_ids_once(told_acts) if by_fields else told_acts),
+            *(_ids_once(told_acts) if rules_3 else told_acts),
             *([AccountAct(call=OTHERS, times=rest)] if rest else []),
         ),
         level=JOINED_LEVEL,
     )
 
 
-def _merged(steps: Sequence[AccountStep], *, by_fields: bool, sought: Sought) -> list[AccountAct]:
+def _merged(steps: Sequence[AccountStep], *, rules_3: bool, sought: Sought) -> list[AccountAct]:
     """Return the calls of *steps*: those alike as one, with the gist of what the newest returned."""
     acts: dict[tuple[str, str, bool], AccountAct] = {}
-    wanted = _wanted_records(steps, sought) if by_fields else ()
+    wanted = _wanted_records(steps, sought) if rules_3 else ()
     for act in (act for step in steps for act in step.acts):
-        is_count = by_fields and act.call == OTHERS
+        is_count = rules_3 and act.call == OTHERS
         head = OTHERS if is_count else act.call.split(None, 1)[0] if act.call else ""
         key = (head, act.target, act.failed)
         before = acts.get(key)
@@ -131,8 +131,8 @@ def _merged(steps: Sequence[AccountStep], *, by_fields: bool, sought: Sought) ->
     out = []
     for (head, _, _), act in acts.items():
         record_chars = RECORD_LEAST_CHARS if act.outcome in wanted else RECORD_CHARS
-        outcome = _gist(act, by_fields=by_fields, sought=sought, record_chars=record_chars)
-        instructs = by_fields and act.instructs
+        outcome = _gist(act, rules_3=rules_3, sought=sought, record_chars=record_chars)
+        instructs = rules_3 and act.instructs
         out.append(msgspec.structs.replace(act, call=head, outcome=outcome, instructs=instructs))
     return out
 
@@ -202,7 +202,7 @@ def _wanted_records(steps: Sequence[AccountStep], sought: Sought) -> list[str]:
     return [record for worth, record in sorted(worths, reverse=True)[:WANTED_MAX] if worth >= WANTED_WORTH]
 
 
-def without_older(step: AccountStep, again: Collection[str], *, newer: int, by_fields: bool) -> AccountStep:
+def without_older(step: AccountStep, again: Collection[str], *, newer: int, rules_3: bool) -> AccountStep:
     """Return *step* with the gist alone of what calls returned that *newer* made *again*: that tells how things are."""
     if not any(call in again for call in long_calls(step)):
         return step
@@ -210,8 +210,8 @@ def without_older(step: AccountStep, again: Collection[str], *, newer: int, by_f
     for place, act in enumerate(acts):
         if act.call in again and _is_long(act):
             # nothing of a record: what the newer call returned has its fields
-            again_in = f"[called again in #{newer}]" if by_fields else f"[again in #{newer}]"
-            short = f"{_gist(act, by_fields=False, sought=_nothing)} {again_in}".strip()
+            again_in = f"[called again in #{newer}]" if rules_3 else f"[again in #{newer}]"
+            short = f"{_gist(act, rules_3=False, sought=_nothing)} {again_in}".strip()
             acts[place] = msgspec.structs.replace(act, outcome=short)
     return msgspec.structs.replace(step, acts=tuple(acts))
 
@@ -225,31 +225,31 @@ def _is_long(act: AccountAct) -> bool:
     return len(act.outcome) > OLDER_CHARS_MIN
 
 
-def _gist(act: AccountAct, *, by_fields: bool, sought: Sought, record_chars: int = RECORD_CHARS) -> str:
+def _gist(act: AccountAct, *, rules_3: bool, sought: Sought, record_chars: int = RECORD_CHARS) -> str:
     """Return why *act* failed, the fields of a record that say most, or how its outcome is summed up.
 
     What was used is told whole where it is short.
     """
-    if by_fields and act.target == TASK_LIST:
+    if rules_3 and act.target == TASK_LIST:
         return act.outcome or clipped(one_line(act.call.partition(" ")[2]), TASK_LIST_CHARS)
     if act.failed:
         reason = act.outcome.split("\n", 1)[0]
-        return clipped(reason, room_in(reason, REASON_CHARS) if by_fields else REASON_CHARS, head=REASON_HEAD)
-    if by_fields and act.instructs:
+        return clipped(reason, room_in(reason, REASON_CHARS) if rules_3 else REASON_CHARS, head=REASON_HEAD)
+    if rules_3 and act.instructs:
         # what agents are told to do holds on
         return one_line(act.outcome)
-    if by_fields and act.outcome.startswith(NEW_MARK):
+    if rules_3 and act.outcome.startswith(NEW_MARK):
         # an edit of steps that were joined before
         return act.outcome
-    if by_fields and says_edit(act):
+    if rules_3 and says_edit(act):
         new = one_line(newest_of(act.call))
         return f"{NEW_MARK}{clipped(new, room_in(new, NEW_CHARS), head=EDIT_HEAD)}".rstrip()
-    if by_fields and is_record(act.outcome):
+    if rules_3 and is_record(act.outcome):
         return shorter_record(act.outcome, chars=room_in(act.outcome, record_chars), sought=sought)
     answer = one_line(act.outcome)
-    if by_fields and is_idle(answer.strip(f"{GAP} ")):
+    if rules_3 and is_idle(answer.strip(f"{GAP} ")):
         return ""
-    if by_fields and answer and _says_something(act, answer):
+    if rules_3 and answer and _says_something(act, answer):
         return answer
     last = act.outcome.rsplit("\n", 1)[-1]
     short = len(last) <= REASON_CHARS and (is_summary(last) or (act.used >= USED_MIN and last == act.outcome))

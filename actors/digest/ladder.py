@@ -133,11 +133,11 @@ class Ladder:
         prose = state.digest.prose if state.digest else ""
         prose_tokens = count(prose)
         room_tokens = max(0, share_of(moving_tokens(state), state.policy.digest.cap) - prose_tokens)
-        by_fields = state.policy.digest.records == "fields"
-        if by_fields:
+        rules_3 = state.policy.digest.rules_3
+        if rules_3:
             room_tokens = requests.left_to_steps(room_tokens, moving_tokens(state))
         steps_before = before.steps if before else ()
-        hindsight = Hindsight.of(state.live, requests.requests, by_fields=by_fields, before=steps_before)
+        hindsight = Hindsight.of(state.live, requests.requests, rules_3=rules_3, before=steps_before)
         requests.used = hindsight.used
         levels = level_chars(room_tokens)
         ladder = cls(
@@ -154,7 +154,7 @@ class Ladder:
             requests=requests,
             prose=prose,
             prose_tokens=prose_tokens,
-            values_room=share_of(moving_tokens(state), VALUES_SHARE if by_fields else VALUES_SHARE_BEFORE),
+            values_room=share_of(moving_tokens(state), VALUES_SHARE if rules_3 else VALUES_SHARE_BEFORE),
         )
         if state.digest and before:
             ladder.rate = rate_before(before, state.digest.tokens - requests.tokens - prose_tokens)
@@ -165,7 +165,7 @@ class Ladder:
     @property
     def form(self) -> int:
         """Return the form of the account's text."""
-        return FORM if self.hindsight.by_fields else FORM_BEFORE
+        return FORM if self.hindsight.rules_3 else FORM_BEFORE
 
     @property
     def staying_tokens(self) -> int:
@@ -187,7 +187,7 @@ class Ladder:
             self.steps.rewrite(max(self._kept_tokens(), self.steps.tokens - (self.tokens - target)))
         # the newest units are shortened only where the view would be near its end
         self._descend(self.older[len(old) :], max(target, share_of(self.state.usable_tokens, HARD_SHARE)))
-        if self.hindsight.by_fields:
+        if self.hindsight.rules_3:
             assert self.state.policy is not None
             if self.state.policy.squeeze.way == "off":
                 # a model's prose will need the room
@@ -199,14 +199,14 @@ class Ladder:
     def _kept_tokens(self) -> int:
         """Return the tokens that the steps keep: fewer where the target itself is not reached with more."""
         least = self._least()
-        if not self.hindsight.by_fields:
+        if not self.hindsight.rules_3:
             return least
         reaching = target_tokens(self.state) - (self.tokens - self.steps.tokens)
         return max(least, min(reaching, share_of(self.room, REACHED_SHARE)))
 
     def _least(self) -> int:
         """Return the tokens that the steps keep; more where cut must shorten the newest results in any case."""
-        share = LEAST_SHARE if self.hindsight.by_fields else LEAST_SHARE_BEFORE
+        share = LEAST_SHARE if self.hindsight.rules_3 else LEAST_SHARE_BEFORE
         least, usable = share_of(self.room, share), self.state.usable_tokens
         is_over = self.tokens - self.steps.tokens + least > usable and results_go_first(self.state, usable)
         return share_of(self.room, REACHED_SHARE) if is_over else least
@@ -244,7 +244,7 @@ class Ladder:
             return
         if self.left:
             self._tell_more_of_steps(min(spare, self.room - self.steps.tokens))
-        elif self.hindsight.by_fields:
+        elif self.hindsight.rules_3:
             self._trim_less(target)
         elif self.trims.last is not None:
             self.trims.lengthen(self.trims.last, SPARE_CHARS * spare, spare)
@@ -277,7 +277,7 @@ class Ladder:
     def _descend(self, some: Sequence[Unit], target: int) -> None:
         chars = self.levels[0].outcome
         # what leaves is estimated; older rules, which a release still writes while it goes out, shorten all first
-        sooner = self._leave_sooner(some, target) if self.hindsight.by_fields else 0
+        sooner = self._leave_sooner(some, target) if self.hindsight.rules_3 else 0
         if sooner:
             some = some[sooner:]
         for most in (FIRST_TRIM_FACTOR * chars, chars):
@@ -307,7 +307,7 @@ class Ladder:
             self.trims.forget(entry)
             self.whole_tokens -= entry.tokens
             self.leaving.append(entry)
-        if unit.opens_block and not (self.hindsight.by_fields and is_run(unit.entries)):
+        if unit.opens_block and not (self.hindsight.rules_3 and is_run(unit.entries)):
             self.requests.add(unit)
             return
         self._hear(unit)
@@ -321,7 +321,7 @@ class Ladder:
 
     def _hear(self, unit: Unit) -> None:
         """Take into the requests what the user says in the results of *unit*."""
-        if not self.hindsight.by_fields:
+        if not self.hindsight.rules_3:
             return
         parts = with_calls(redacted_texts(map(as_said, unit.entries)), unit.entries)
         said = [AccountRequest(number=one.number, text=one.text) for one in relayed(parts)]
@@ -339,7 +339,7 @@ class Ladder:
 
         What an account costs is known only when it is written.
         """
-        if not self.hindsight.by_fields or tokens <= target_tokens(self.state):
+        if not self.hindsight.rules_3 or tokens <= target_tokens(self.state):
             return False
         gone = self.leaving[-1].number if self.leaving else 0
         unit = next((unit for unit in self.older if unit.first > gone), None)
@@ -355,7 +355,7 @@ class Ladder:
         What fills a view is often one result that can be shortened with the next answer; what steps lose is lost.
         """
         room = target_tokens(self.state) - self.staying_tokens
-        if not self.hindsight.by_fields:
+        if not self.hindsight.rules_3:
             return room
         kept = self.tokens - self.staying_tokens - max(0, self.steps.tokens - self._least())
         # cut shortens results of the newest units then, which are answered soon
@@ -391,6 +391,6 @@ class Ladder:
             standing="\n".join((account_text(account, prose=self.prose, through=through, form=self.form), *staying)),
             room=self.values_room,
             count=self.count,
-            by_fields=self.hindsight.by_fields,
+            rules_3=self.hindsight.rules_3,
         )
         return msgspec.structs.replace(account, values=values)

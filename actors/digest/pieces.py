@@ -77,7 +77,7 @@ def named(piece: str, speaker: str) -> str:
     return f"{speaker}: {piece}" if speaker and not _MORE.fullmatch(piece) else piece
 
 
-def pieces(said: Sequence[str], told: Collection[str], *, by_fields: bool, room: int = 0) -> str:
+def pieces(said: Sequence[str], told: Collection[str], *, rules_3: bool, room: int = 0) -> str:
     """Return those of what was *said* that tell most, and the newest, each whole, and how many are left out.
 
     Together they have *room* characters, or `PIECES_CHARS_MAX` of English where that is more.
@@ -85,10 +85,10 @@ def pieces(said: Sequence[str], told: Collection[str], *, by_fields: bool, room:
     more = sum(int(found.group(1)) for one in said if (found := _MORE.fullmatch(one)))
     kept = list(dict.fromkeys(one for one in said if not _MORE.fullmatch(one) and one not in told))
     more += len(said) - len(kept) - sum(bool(_MORE.fullmatch(one)) for one in said)
-    worths = [_tells(one, by_fields=by_fields) for one in kept]
+    worths = [_tells(one, rules_3=rules_3) for one in kept]
     # a report may be longer; before rules 3 each had all that it took
     least = most = PIECES_CHARS_MAX
-    if by_fields:
+    if rules_3:
         everything = "".join(kept)
         least, most = room_in(everything, PIECES_CHARS_MAX), room_in(everything, PIECE_CHARS)
     costs = [min(len(one), most) for one in kept]
@@ -103,8 +103,8 @@ def pieces(said: Sequence[str], told: Collection[str], *, by_fields: bool, room:
     return PIECES.join([*told, *([f"({more} more)"] if more else [])])
 
 
-def _tells(said: str, *, by_fields: bool) -> int:
+def _tells(said: str, *, rules_3: bool) -> int:
     """Return how much a piece of what was said tells: a rule, a decision, an outcome, a figure, and why."""
-    if by_fields:
+    if rules_3:
         return 2 * tells(said) + min(FIGURES_MAX, len(_FIGURES.findall(said)))
     return 2 * len({kind for kind, _ in telling(said.encode("utf-8", "replace"))}) + bool(_FIGURE.search(said))

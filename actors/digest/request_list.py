@@ -70,7 +70,7 @@ class RequestList:
 
     count: Count
     room: int
-    by_fields: bool
+    rules_3: bool
     """Whether the rules in force are those that refer to repeats only where that is shorter."""
     staying: dict[int, Entry]
     """Messages of the user that are in the view, by their numbers."""
@@ -94,30 +94,30 @@ class RequestList:
     """What they say, and said before they were shortened, folded: with one that is not here none need be compared."""
 
     def __post_init__(self) -> None:
-        self._known = Known(by_fields=self.by_fields)
+        self._known = Known(rules_3=self.rules_3)
 
     @classmethod
     def of(cls, state: State, count: Count) -> RequestList:
         assert state.policy is not None
         before = state.digest.account if state.digest else None
-        by_fields = state.policy.digest.records == "fields"
+        rules_3 = state.policy.digest.rules_3
         users = [entry for entry in state.live if speaks(entry) and not entry.leading]
         # what a program printed becomes a step: no request refers to it
-        users = [entry for entry in users if not (by_fields and is_run((entry,)))]
+        users = [entry for entry in users if not (rules_3 and is_run((entry,)))]
         known = cls(
             count=count,
             room=share_of(moving_tokens(state), REQUESTS_SHARE),
-            by_fields=by_fields,
+            rules_3=rules_3,
             staying={entry.number: entry for entry in users},
-            requests=_said_before(state, by_fields),
+            requests=_said_before(state, rules_3),
             left_out=before.requests_left_out if before else 0,
             left_out_through=before.left_out_through if before else 0,
         )
-        if by_fields:
+        if rules_3:
             known.questions = _questions(state)
         known._refer()
         known._measure()
-        if by_fields:
+        if rules_3:
             # how much of all that is said they are, is known only once they refer to what stays
             known.room = known._grown(state)
         return known
@@ -141,7 +141,7 @@ class RequestList:
     def add(self, unit: Unit) -> None:
         """Take *unit*, which the user said, and which leaves the view."""
         request = _request(unit.entries[0], unit.entries)
-        if self.by_fields:
+        if self.rules_3:
             _, question = self.questions.get(request.number, (0, ""))
             request = msgspec.structs.replace(request, text=with_question(as_said(request.text), question))
         self.staying.pop(request.number, None)
@@ -157,14 +157,14 @@ class RequestList:
             self.requests[said] = said_again(before[said], request.number)
             self._measure()
             return
-        least = REFERRED_CHARS_MIN if self.by_fields else 0
+        least = REFERRED_CHARS_MIN if self.rules_3 else 0
         request = without_repeats(request, before, least=least)
         if beside:
             whole = request.text
             request = without_repeats(request, beside, least=least)
             if request.text != whole:
                 request = shortened(
-                    request, share_of(self.room, PATTERN_SHARE), self.count, used=self.used, by_fields=self.by_fields
+                    request, share_of(self.room, PATTERN_SHARE), self.count, used=self.used, rules_3=self.rules_3
                 )
         request = referring(request, self._standing_whole())
         self._may_refer = self._may_refer or may_refer(request.text)
@@ -181,7 +181,7 @@ class RequestList:
                 self.room,
                 count=self.count,
                 used=self.used,
-                by_fields=self.by_fields,
+                rules_3=self.rules_3,
                 known=self._known,
             )
         )
@@ -195,7 +195,7 @@ class RequestList:
 
     def _spoken(self, request: AccountRequest) -> AccountRequest:
         """Return *request* without what a program put around a person's words; of long reminders some lines stay."""
-        if not self.by_fields:
+        if not self.rules_3:
             return request
         text = own_words(request.text)
         # what stood in the frame may look like a mark of ours, too
@@ -211,9 +211,9 @@ class RequestList:
 
         Of those behind *through* that is said where the question that they answer is among what is *gone*, or was.
         """
-        first = first_request(Account(requests=tuple(self.requests))) if self.by_fields else 0
+        first = first_request(Account(requests=tuple(self.requests))) if self.rules_3 else 0
         stays = [number for number in self.staying if number <= through and number not in gone]
-        above = ABOVE if self.by_fields else ABOVE_BEFORE
+        above = ABOVE if self.rules_3 else ABOVE_BEFORE
         elsewhere = [self._elsewhere(number, OLDER_BELOW if 0 < first < number else above) for number in stays]
         answers = ((number, self.questions.get(number, (through + 1, ""))[0]) for number in self.staying)
         elsewhere += [
@@ -243,7 +243,7 @@ class RequestList:
         self._put([one if lines.isdisjoint(one.text.split("\n")) else referring(one, whole) for one in self.requests])
 
     def _standing_whole(self) -> list[Staying]:
-        some = [entry for entry in self.staying.values() if self.by_fields and not entry.shown]
+        some = [entry for entry in self.staying.values() if self.rules_3 and not entry.shown]
         for entry in some:
             if entry.number not in self._whole:
                 one = _request(entry, [entry])
@@ -254,7 +254,7 @@ class RequestList:
     def _tell_again(self, leaving: AccountRequest) -> None:
         """Let the requests that refer to *leaving* tell its lines themselves again: it may be shortened, or leave."""
         reference = reference_to(leaving.number)
-        if self.by_fields and self._may_refer and any(reference in one.text for one in self.requests):
+        if self.rules_3 and self._may_refer and any(reference in one.text for one in self.requests):
             self._put([with_lines_of(one, leaving) if reference in one.text else one for one in self.requests])
             self._refer()
             self._measure()
@@ -270,7 +270,7 @@ class RequestList:
 
         What was not pasted may be the task, and refers to nothing that may leave before it.
         """
-        if not self.by_fields or not any(entry.shown and not entry.results for entry in unit.entries):
+        if not self.rules_3 or not any(entry.shown and not entry.results for entry in unit.entries):
             return []
         return [_request(entry, [entry]) for entry in self.staying.values()]
 
@@ -281,10 +281,10 @@ class RequestList:
 _nothing_sought = Seeker(lambda words: [0.0] * len(words))
 
 
-def _said_before(state: State, by_fields: bool) -> list[AccountRequest]:
+def _said_before(state: State, rules_3: bool) -> list[AccountRequest]:
     """Return the requests of the account in *state* but for those that stand in the view, by the marks of its form.
 
-    With *by_fields* what a user said under older rules, and that looks like a mark of today, is put in quotes.
+    With *rules_3* what a user said under older rules, and that looks like a mark of today, is put in quotes.
     """
     if not state.digest or not state.digest.account:
         return []
@@ -292,7 +292,7 @@ def _said_before(state: State, by_fields: bool) -> list[AccountRequest]:
     if state.digest.form >= FORM:
         return [one for one in requests if not stands_elsewhere(one.text)]
     requests = tuple(one for one in requests if one.text != ABOVE_BEFORE)
-    return [msgspec.structs.replace(one, text=as_said(one.text)) for one in requests] if by_fields else [*requests]
+    return [msgspec.structs.replace(one, text=as_said(one.text)) for one in requests] if rules_3 else [*requests]
 
 
 def _questions(state: State) -> dict[int, tuple[int, str]]:

@@ -97,10 +97,10 @@ Sized = tuple[AccountRequest, int]
 class Known:
     """What is known of requests in one compaction: for each that leaves, all are asked again, in several tries."""
 
-    def __init__(self, *, by_fields: bool) -> None:
+    def __init__(self, *, rules_3: bool) -> None:
         self.shortened: dict[tuple[AccountRequest, int], AccountRequest] = {}
         """What they became in about so many characters."""
-        self.standing = cache(partial(_known_standing, by_fields=by_fields))
+        self.standing = cache(partial(_known_standing, rules_3=rules_3))
         """Tells of a text how likely it still holds."""
 
 
@@ -110,34 +110,34 @@ def within(
     *,
     count: Count,
     used: Used = not_used,
-    by_fields: bool = True,
+    rules_3: bool = True,
     known: Known | None = None,
 ) -> tuple[AccountRequest, ...]:
     """Return *requests* within *room* tokens: the longest are shortened most, the ends last.
 
     Words and questions leave before the task itself is shortened; what tells something leaves behind it. Of a talk, in
-    which many messages tell something, the first is no task, and is shortened before others. *used*, *by_fields* and
+    which many messages tell something, the first is no task, and is shortened before others. *used*, *rules_3* and
     *known* are those of `shortened`.
     """
     out = [(one, count(one.text) + REQUEST_TOKENS) for one in requests]
     if _size(out) <= room or not out:
         return tuple(requests)
-    known = known or Known(by_fields=by_fields)
-    shorten = partial(shortened, count=count, used=used, by_fields=by_fields, known=known)
+    known = known or Known(rules_3=rules_3)
+    shorten = partial(shortened, count=count, used=used, rules_3=rules_3, known=known)
     lower = partial(_lower, room=room, count=count, shorten=shorten)
-    drop = partial(_drop, room=room, by_fields=by_fields, standing=known.standing)
+    drop = partial(_drop, room=room, rules_3=rules_3, standing=known.standing)
     newer = 0
-    if by_fields:
+    if rules_3:
         _drop_questions(out, int(room * QUESTIONS_SHARE), count)
         if sum(known.standing(one.text) > QUESTION for one, _ in out) >= TALK_MIN:
             newer = TALK_NEWER
             drop(out, standing_max=QUESTION)
             lower(out, [0], least=max(TALK_FIRST_TOKENS, int(room * TALK_FIRST_SHARE)))
     # an answer is short, and questions have their share
-    answers = {place for place, (one, _) in enumerate(out) if by_fields and question_in(one.text)}
+    answers = {place for place, (one, _) in enumerate(out) if rules_3 and question_in(one.text)}
     others = [place for place in range(1, len(out) - 1) if place not in answers]
     aim = room
-    for _ in range(LOWER_TRIES if by_fields else 1):
+    for _ in range(LOWER_TRIES if rules_3 else 1):
         # sentences are taken or left, so that a few tokens too many may stay: no message leaves for these
         lower(out, others, room=aim, newer=newer)
         if (over := _size(out) - room) <= 0:
@@ -199,15 +199,15 @@ def _lower(
             out[place] = (short, count(short.text) + REQUEST_TOKENS)
 
 
-def _drop(out: list[Sized], room: int, *, standing_max: int, by_fields: bool, standing: Callable[[str], int]) -> None:
+def _drop(out: list[Sized], room: int, *, standing_max: int, rules_3: bool, standing: Callable[[str], int]) -> None:
     """Take those out that say least, the oldest first, until *out* needs no more than *room*; never the ends.
 
-    *by_fields*: by rules 3, under which the newest hold longer.
+    *rules_3*: by rules 3, under which the newest hold longer.
     """
     used = _size(out)
     if used <= room:
         return
-    newest = len(out) - NEWEST if by_fields else len(out)
+    newest = len(out) - NEWEST if rules_3 else len(out)
     order = [
         (standing(one.text) + NEWEST_MORE * (place >= newest), place) for place, (one, _) in enumerate(out[1:-1], 1)
     ]
@@ -220,29 +220,29 @@ def _drop(out: list[Sized], room: int, *, standing_max: int, by_fields: bool, st
     out[:] = [one for place, one in enumerate(out) if place not in gone]
 
 
-def _known_standing(text: str, by_fields: bool) -> int:
+def _known_standing(text: str, rules_3: bool) -> int:
     """Return the same as `_standing`: each compaction asks it again of every request."""
-    return _standings.found((text, by_fields), lambda key: (_standing(*key), len(text)))[0]
+    return _standings.found((text, rules_3), lambda key: (_standing(*key), len(text)))[0]
 
 
-def _standing(text: str, by_fields: bool) -> int:
+def _standing(text: str, rules_3: bool) -> int:
     """Return how likely it is that what a user said still holds: most for a rule, little for a word or a question.
 
-    By rules 3 (*by_fields*) what is answered counts too where it is long enough to propose something, and what somebody
+    By rules 3 (*rules_3*) what is answered counts too where it is long enough to propose something, and what somebody
     wrote at length, and ended with a question, is none.
     """
-    question = question_in(text) if by_fields else ""
+    question = question_in(text) if rules_3 else ""
     if question:
-        return max(_standing(own_words(text), by_fields), PROPOSED * _proposes(question))
+        return max(_standing(own_words(text), rules_3), PROPOSED * _proposes(question))
     data = text.encode("utf-8", "replace")
     kinds = {kind for kind, _ in telling(data)}
-    if "rule" in kinds or _OWN.search(text) or (by_fields and _gives_rule(text)):
+    if "rule" in kinds or _OWN.search(text) or (rules_3 and _gives_rule(text)):
         return RULE
     if kinds:
         return 4
     if len(data) < TINY_BYTES:
         return 0
-    if _is_question(text, by_fields):
+    if _is_question(text, rules_3):
         return QUESTION
     return 3 if _FIGURE.search(text) else 2
 
@@ -252,8 +252,8 @@ def _gives_rule(text: str) -> bool:
     return names_rule(text) and any(names_rule(one) for one in sentences_of(text) if not asks(one))
 
 
-def _is_question(text: str, by_fields: bool) -> bool:
-    if not by_fields:
+def _is_question(text: str, rules_3: bool) -> bool:
+    if not rules_3:
         return bool(_QUESTION.search(text.strip()))
     if len(text) > room_in(text, ASKING_CHARS_MAX) or not asks(text):
         return False
@@ -267,17 +267,17 @@ def shortened(
     count: Count,
     *,
     used: Used = not_used,
-    by_fields: bool = True,
+    rules_3: bool = True,
     known: Known | None = None,
 ) -> AccountRequest:
     """Return *request* without much of its middle, so that about *tokens* stay.
 
     Of speech those sentences stay that tell most, and of which most was *used* later; before rules 3, without
-    *by_fields*, nothing of the middle does. *known* is what others became, or the same in other rooms.
+    *rules_3*, nothing of the middle does. *known* is what others became, or the same in other rooms.
     """
     text = request.text
     have = max(1, count(text))
-    if by_fields and have > tokens and question_in(text):
+    if rules_3 and have > tokens and question_in(text):
         # an answer is short
         return msgspec.structs.replace(request, text=own_words(text))
     chars = max(LEAST_CHARS, int(len(text) * tokens / have) - 60)
@@ -285,15 +285,15 @@ def shortened(
         return request
     done = known.shortened if known else {}
     if (request, chars) not in done:
-        done[request, chars] = _in_chars(request, chars, used, by_fields=by_fields)
+        done[request, chars] = _in_chars(request, chars, used, rules_3=rules_3)
     return done[request, chars]
 
 
-def _in_chars(request: AccountRequest, chars: int, used: Used, *, by_fields: bool) -> AccountRequest:
+def _in_chars(request: AccountRequest, chars: int, used: Used, *, rules_3: bool) -> AccountRequest:
     """Return *request* in about *chars* characters, fewer than it has; as it is where that saves nothing."""
     text = request.text
     before, told = 0, ""
-    if by_fields:
+    if rules_3:
         before, text = _without_marks(text, request.number)
         told = _in_sentences(request.number, text, chars, before, used)
     if not told:
@@ -302,7 +302,7 @@ def _in_chars(request: AccountRequest, chars: int, used: Used, *, by_fields: boo
         tail = tail[at:] if (at := tail.find(" ", 0, WORD_CHARS_MAX)) > 0 else tail
         middle = text[len(head) : len(text) - len(tail)]
         # before rules 3, what was shortened before is counted as it was said here
-        gone = before + len(middle) if by_fields else _gone(middle) + len(_MARK.sub("", middle))
+        gone = before + len(middle) if rules_3 else _gone(middle) + len(_MARK.sub("", middle))
         told = f"{head.rstrip()} {left_out(request.number, gone)} {tail.lstrip()}"
     return msgspec.structs.replace(request, text=told) if len(told) < len(request.text) else request
 

@@ -122,10 +122,10 @@ class AccountSteps:
 
     def _shorten_older(self, again: set[str], *, newer: int) -> None:
         """Let older steps tell little of the calls that *newer* made *again*; behind the last of them nobody looks."""
-        left, by_fields = sum(self.long[call] for call in again), self.hindsight.by_fields
+        left, rules_3 = sum(self.long[call] for call in again), self.hindsight.rules_3
         for place, older in enumerate(self.steps) if left else ():
             there = sum(map(again.__contains__, long_calls(older)))
-            short = without_older(older, again, newer=newer, by_fields=by_fields) if there else older
+            short = without_older(older, again, newer=newer, rules_3=rules_3) if there else older
             if short is not older:
                 self.put(slice(place, place + 1), short, wanted=self.wanted[place])
             left -= there
@@ -134,7 +134,7 @@ class AccountSteps:
 
     def _append(self, step: AccountStep, rate: float) -> None:
         wanted = step.level
-        size = self._expected(step, wanted, rate) if self.hindsight.by_fields else self._size(step)
+        size = self._expected(step, wanted, rate) if self.hindsight.rules_3 else self._size(step)
         self.tokens += size
         self._know(step)
         self.steps.append(step)
@@ -154,7 +154,7 @@ class AccountSteps:
     def _is_brief(self, place: int, step: AccountStep) -> bool:
         """Tell whether the step at *place* is the first that an assistant with a name says: what all are to do."""
         spoken = place == 0 and step.level < JOINED_LEVEL and not step.acts
-        return self.hindsight.by_fields and bool(step.speaker) and spoken
+        return self.hindsight.rules_3 and bool(step.speaker) and spoken
 
     def drop_newest(self) -> None:
         """Take the newest step out."""
@@ -194,7 +194,7 @@ class AccountSteps:
 
     def _make_coarser(self, place: int, level: int) -> None:
         self.wanted[place] = level
-        if not self.hindsight.by_fields:
+        if not self.hindsight.rules_3:
             self.put(slice(place, place + 1), self._at(place))
             return
         size = self._expected(self.steps[place], level, self.rates[place])
@@ -235,7 +235,7 @@ class AccountSteps:
         coarseness, joins, self.room = 0.0, True, room
         self.rewritten |= self.tokens > room
         due: list[float] = []
-        few = min(COARSER_MAX, FEW_STEPS / max(1, len(self.steps))) if self.hindsight.by_fields else 0.0
+        few = min(COARSER_MAX, FEW_STEPS / max(1, len(self.steps))) if self.hindsight.rules_3 else 0.0
         while self.tokens > room and coarseness < COARSENESS_MAX + few:
             coarseness += COARSENESS_STEP
             # most steps stay as they are for a dozen rounds
@@ -320,7 +320,7 @@ class AccountSteps:
         """Return the price of joining the steps at *place* and behind it, whatever their age."""
         one, other = self.steps[place], self.steps[place + 1]
         kept = max(sum(self.worths[place : place + 2]), SPOKEN_LATER * (not one.acts or not other.acts))
-        if self.hindsight.by_fields and any(is_record(act.outcome) for step in (one, other) for act in step.acts):
+        if self.hindsight.rules_3 and any(is_record(act.outcome) for step in (one, other) for act in step.acts):
             kept += RECORD_LATER
         kept += BRIEF_LATER * self._is_brief(place, one)
         return (other.last - one.first + 1) * (1 + 2 * kept)
@@ -333,7 +333,7 @@ class AccountSteps:
         step = joined(
             two,
             told=self.pieces,
-            by_fields=self.hindsight.by_fields,
+            rules_3=self.hindsight.rules_3,
             sought=self.hindsight.seeker(after=two[1].last),
             is_linked=self.hindsight.is_linked,
             room=self._pieces_room(two),
@@ -343,7 +343,7 @@ class AccountSteps:
 
     def _pieces_room(self, steps: Sequence[AccountStep]) -> int:
         """Return the characters of what was said in *steps*, where they are joined: by the messages they stand for."""
-        if not self.hindsight.by_fields:
+        if not self.hindsight.rules_3:
             return 0
         messages = self.steps[-1].last - self.steps[0].first + 1
         chars = self.room * PIECES_SHARE / max(sum(self.rates) / len(self.rates), RATE_MIN)
@@ -352,7 +352,7 @@ class AccountSteps:
     def _answered(self, place: int) -> AccountStep:
         """Return the step at *place* as it is told, with the line of each outcome that says most."""
         told, whole = self._at(place), self.steps[place]
-        if whole.level >= JOINED_LEVEL or not self.hindsight.by_fields:
+        if whole.level >= JOINED_LEVEL or not self.hindsight.rules_3:
             return told
         acts = [
             msgspec.structs.replace(act, outcome=answer_of(fine, after=told.last, hindsight=self.hindsight))
@@ -365,8 +365,8 @@ class AccountSteps:
 
     def _size(self, step: AccountStep) -> int:
         """Return the tokens of a step; the names of columns that another one has cost hardly anything."""
-        text = step_text(step, form=FORM if self.hindsight.by_fields else FORM_BEFORE)
-        if self.hindsight.by_fields:
+        text = step_text(step, form=FORM if self.hindsight.rules_3 else FORM_BEFORE)
+        if self.hindsight.rules_3:
             for columns in columns_in(step, text, form=FORM):
                 if self.headers.setdefault(columns, step.first) != step.first:
                     text = with_columns(step, text, columns, "(as above):")

@@ -134,7 +134,7 @@ def expected_chars(step: AccountStep, level: int, levels: Sequence[LevelChars]) 
     """Return about how many characters *step* will have at *level*, under rules 3."""
     if level <= step.level:
         return chars_of(step)
-    rooms = Rooms(step, level, levels, by_fields=True)
+    rooms = Rooms(step, level, levels, rules_3=True)
     chars = STEP_CHARS + _filled(len(step.said), rooms.said)
     for act in step.acts:
         call = min(len(told_call(act, level)), rooms.call(act))
@@ -154,47 +154,47 @@ def _filled(chars: int, room: int) -> int:
 class Rooms:
     """How many characters the texts of a step may have at a level."""
 
-    def __init__(self, step: AccountStep, level: int, levels: Sequence[LevelChars], *, by_fields: bool) -> None:
+    def __init__(self, step: AccountStep, level: int, levels: Sequence[LevelChars], *, rules_3: bool) -> None:
         self._most = most = levels[min(level, len(levels) - 1)]
-        self._finest, self._by_fields = levels[0], by_fields
+        self._finest, self._rules_3 = levels[0], rules_3
         self._is_coarse = level >= JOINED_LEVEL - 1
         self._share = 1 if len(step.acts) < 2 else 0.6
         self._spares = bool(level)
         if step.acts:
-            said = max(most.said, FINDING_CHARS if by_fields and tells_finding(step) else 0)
+            said = max(most.said, FINDING_CHARS if rules_3 and tells_finding(step) else 0)
         else:
             said = max(REPORT_CHARS if is_report(step) else SPOKEN_CHARS, most.said * SPOKEN_MORE)
         self.said = self._room(step.said, said)
 
     def _room(self, text: str, chars: int) -> int:
-        return room_in(text, chars) if self._by_fields else chars
+        return room_in(text, chars) if self._rules_3 else chars
 
     def call(self, act: AccountAct) -> int:
         """Return the room of the call."""
         more = CHANGED_MORE if act.changes and not self._is_coarse else 1
         # that an edit was made is all that its outcome says
-        is_edit = self._by_fields and says_edit(act)
+        is_edit = self._rules_3 and says_edit(act)
         outcome = int(self._most.outcome * self._share) if is_edit else 0
-        least = TASK_LIST_CHARS if self._by_fields and act.target == TASK_LIST else CALL_CHARS_MIN
+        least = TASK_LIST_CHARS if self._rules_3 and act.target == TASK_LIST else CALL_CHARS_MIN
         return self._room(act.call, max(least, int(self._most.call * self._share * more) + outcome))
 
     def outcome(self, act: AccountAct, call: int) -> int:
         """Return the room of the outcome, where the call has *call* characters; the finest step spares none for it."""
-        if self._by_fields and self._spares and says_edit(act):
+        if self._rules_3 and self._spares and says_edit(act):
             return 0
         spare = max(0, self._room(act.call, int(self._most.call * self._share)) - call) if self._spares else 0
-        failed = FAILURE_CHARS if self._by_fields else WHY_CHARS
+        failed = FAILURE_CHARS if self._rules_3 else WHY_CHARS
         least = failed if act.failed else INSTRUCTS_CHARS if act.instructs else 0
         least = max(least, USED_CHARS * (act.used >= USED_MIN))
-        if self._by_fields and is_record(act.outcome):
+        if self._rules_3 and is_record(act.outcome):
             least = RECORD_LEAST_CHARS
-        if self._by_fields and is_printed_act(act):
+        if self._rules_3 and is_printed_act(act):
             least = max(least, PRINTED_CHARS)
         room = int(self._most.outcome * self._share) + spare
-        if self._by_fields:
+        if self._rules_3:
             room = min(room, int(self._finest.outcome * self._share))
         room = self._room(act.outcome, max(least, room))
-        if self._by_fields and not self._is_coarse and len(act.outcome) <= room + SMALL_WIN_CHARS:
+        if self._rules_3 and not self._is_coarse and len(act.outcome) <= room + SMALL_WIN_CHARS:
             return max(room, len(act.outcome))
         return room
 

@@ -38,12 +38,12 @@ def trims_of(entry: Entry, hindsight: Hindsight, *, chars: int, count: Count) ->
         tokens = there.tokens if there else part.tokens
         if part.kind != "text" or tokens <= TRIMMED_TOKENS_MIN:
             continue
-        if not is_result(entry, part) and not (hindsight.by_fields and is_printed(entry)):
+        if not is_result(entry, part) and not (hindsight.rules_3 and is_printed(entry)):
             continue
         text = there.text if there and part.sha256 else _said(entry, part)
-        if not text or (hindsight.by_fields and is_relayed(opened(text, deep=True), entry.tool)):
+        if not text or (hindsight.rules_3 and is_relayed(opened(text, deep=True), entry.tool)):
             continue
-        text = hindsight.without_end(with_labels(opened(text, deep=True))) if hindsight.by_fields else text
+        text = hindsight.without_end(with_labels(opened(text, deep=True))) if hindsight.rules_3 else text
         short = hindsight.excerpt(hindsight.unframed(text), chars=chars, after=entry.number)
         if not (there or part.estimated) and _wins_blanks_alone(part, text, short):
             continue
@@ -74,7 +74,7 @@ class Trims:
         for entry in unit.entries:
             trims = trims_of(entry, self.hindsight, chars=chars, count=self.count)
             # older rules left it as short as it was
-            if trims or self.hindsight.by_fields:
+            if trims or self.hindsight.rules_3:
                 self._put(entry, trims)
 
     def lengthen(self, unit: Unit, chars: int, spare: int) -> None:

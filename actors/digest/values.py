@@ -111,7 +111,7 @@ def values_beside(
     standing: str,
     room: int,
     count: Count,
-    by_fields: bool,
+    rules_3: bool,
 ) -> tuple[AccountValue, ...]:
     """Return the worthiest of *known* that *standing* does not say, within *room* tokens, oldest first.
 
@@ -123,7 +123,7 @@ def values_beside(
 
     @cache
     def lines_of(number: int) -> tuple[bool, list[str]]:
-        return _lines_of(redacted_texts((as_said(entries[number]),)) if number in entries else [], by_fields=by_fields)
+        return _lines_of(redacted_texts((as_said(entries[number]),)) if number in entries else [], rules_3=rules_3)
 
     newest = max((item.number for item in known), default=0)
     # the cheapest question first: of thousands most were only printed
@@ -131,18 +131,18 @@ def values_beside(
         item
         for item in known
         if item.category in KINDS
-        and (item.uses >= SPOKEN or not by_fields)
+        and (item.uses >= SPOKEN or not rules_3)
         and (len(item.value) > SLICE_CHARS_MAX or not _SLICE.fullmatch(item.value))
-        and not (by_fields and (_is_progress(item.value) or _is_printed(item, entries)))
+        and not (rules_3 and (_is_progress(item.value) or _is_printed(item, entries)))
     ]
     best = ranked(some, newest, most=CANDIDATES_MAX)
     # what stood beside others, nobody knows any more: most are older than the messages that leave
     wanted = _untold([item for item in best if item.number in entries or item.value in earlier], told)
     chosen: list[AccountValue] = []
-    alike = _Alike(by_fields=by_fields)
+    alike = _Alike(rules_3=rules_3)
     said = ""
     for item in _not_in(standing, wanted):
-        found = _found(item, earlier, lines_of(item.number), rows=by_fields)
+        found = _found(item, earlier, lines_of(item.number), rows=rules_3)
         if found is None or item.value in said:
             continue
         if alike.has_enough(item, found):
@@ -153,7 +153,7 @@ def values_beside(
         room -= cost
         said = f"{said}\n{found.text}"
         chosen.append(found)
-    if not by_fields:
+    if not rules_3:
         return tuple(sorted(chosen, key=lambda one: (one.number, one.value)))
     # as they stood: a price belongs to what stands before it
     before_at = {value: at for at, value in enumerate(earlier)}
@@ -174,18 +174,18 @@ class _Alike:
     """A few say what others are: of links in one message, of its values that stand beside nothing, and of sums that
     stand in the same words."""
 
-    by_fields: bool
+    rules_3: bool
     shapes: Counter[str] = field(default_factory=Counter)
     links: Counter[int] = field(default_factory=Counter)
     listed: Counter[int] = field(default_factory=Counter)
 
     def has_enough(self, item: DigestItem, found: AccountValue) -> bool:
         """Tell whether enough like *found* were chosen; else it is counted as one of them."""
-        if self.by_fields and _is_link(item, found):
+        if self.rules_3 and _is_link(item, found):
             self.links[item.number] += 1
             if self.links[item.number] > ALIKE_MAX:
                 return True
-        if self.by_fields and " " not in found.text:
+        if self.rules_3 and " " not in found.text:
             self.listed[item.number] += 1
             if self.listed[item.number] > ALIKE_MAX:
                 return True
@@ -202,14 +202,14 @@ def _place(value: str, lines: Sequence[str], before_at: Mapping[str, int]) -> tu
     return (before_at.get(value, 0), 0) if line is None else (line, lines[line].find(value))
 
 
-def _lines_of(parts: Sequence[MessageText], *, by_fields: bool) -> tuple[bool, list[str]]:
+def _lines_of(parts: Sequence[MessageText], *, rules_3: bool) -> tuple[bool, list[str]]:
     """Return whether a message is a record, and its lines: of a record the fields, whose names are no values."""
-    if by_fields:
+    if rules_3:
         parts = [part for part in parts if not (part.trust == "user" and is_notice(part.text))]
-    texts = [_plain_text(part) if by_fields else part.text for part in parts]
-    fields = fields_of(texts[0]) if by_fields and len(parts) == 1 and _is_answer(parts[0]) else []
+    texts = [_plain_text(part) if rules_3 else part.text for part in parts]
+    fields = fields_of(texts[0]) if rules_3 and len(parts) == 1 and _is_answer(parts[0]) else []
     lines = fields or [line for text in texts for line in readable_lines(text)]
-    return bool(fields), [piece for line in lines for piece in _unescaped(line)] if by_fields else lines
+    return bool(fields), [piece for line in lines for piece in _unescaped(line)] if rules_3 else lines
 
 
 def _unescaped(line: str) -> list[str]:

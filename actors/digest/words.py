@@ -20,9 +20,9 @@ def words_in(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
     """Return an assistant's words in at most *chars* characters: of many lines, those that mattered."""
     if len(text) <= chars or not chars:
         return text if chars else ""
-    if hindsight.by_fields and (programs := FENCED.findall(text)):
+    if hindsight.rules_3 and (programs := FENCED.findall(text)):
         return _words_first(FENCED.sub("\n", text), programs, chars, number, hindsight)
-    sought, clauses = hindsight.seeker(after=number), hindsight.by_fields
+    sought, clauses = hindsight.seeker(after=number), hindsight.rules_3
     if text.count("\n") < WORDS_LINES_MIN:
         return sentences_excerpt(text, chars=chars, sought=sought, clauses=clauses)
     return excerpt(text, chars=chars, sought=sought, clauses=clauses, ordered=clauses)

@@ -1,4 +1,4 @@
-"""Spill: a part too big for the window becomes an artifact and a pointer.
+"""Spill: a part over its cap becomes an artifact and a pointer. It runs first, so it also adopts what a policy changed.
 
 Decides only. `results.py` says which parts are large, `part.py` what takes their place, `step_facts.py` what one step
 holds; without a store it is `without_store.py`. `act.py` stores the bytes before the facts are appended, so that no

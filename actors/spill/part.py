@@ -128,7 +128,7 @@ def _ways(policy: Policy) -> Ways:
     """Return the functions that shorten texts, by their kind."""
     if policy.spill.shown == "in_order":
         return IN_ORDER
-    return NEWEST if policy.digest.records == "fields" else WAYS
+    return NEWEST if policy.digest.rules_3 else WAYS
 
 
 def pointer_text(large: Large, text: str, kind: Kind, lead: str, count: Count) -> str:
@@ -136,7 +136,7 @@ def pointer_text(large: Large, text: str, kind: Kind, lead: str, count: Count) -
     part, index = large.part, large.policy.spill.index
     ways = _ways(large.policy)
     whole = _whole(large, text, lead, count)
-    if large.policy.digest.records == "fields" and is_result(large.entry, part):
+    if large.policy.digest.rules_3 and is_result(large.entry, part):
         said = opened(text)
         text, kind = said, kind if said is text else kind_of(said)
     if _is_words(large):
@@ -177,7 +177,7 @@ def _whole(large: Large, text: str, lead: str, count: Count) -> int:
     if large.entry.role == "assistant":
         # the next step mostly follows from it, so that it keeps more than a tool's result
         whole = max(whole, min(cap, share_of(part.tokens, wanted.medium_keep)))
-        if large.policy.digest.records == "fields":
+        if large.policy.digest.rules_3:
             # what is over its cap by little loses little
             whole = max(whole, 2 * cap - part.tokens)
     elif _is_words(large):

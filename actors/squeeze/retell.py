@@ -197,7 +197,7 @@ def _judged(
     assert digest is not None
     assert state.policy is not None
     texts = [digest.prose, *(one.shown for one in given), *(part.text for part in texts_of(state.live))]
-    says_when = state.policy.digest.records == "fields"
+    says_when = state.policy.digest.rules_3
     written = WRITTEN.format(state.live[-1].number) if says_when else ""
     prose = _WRITTEN.sub("", found.prose) if says_when else found.prose
     labels = labels_in(prose) if state.policy.squeeze.retells_requests else ()

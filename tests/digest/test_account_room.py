@@ -110,7 +110,7 @@ def test_words_come_before_the_programs_between_them() -> None:
     program = "\n".join(f"    total_{at} = count(page_{at})" for at in range(60))
     words = ("The first page has no revisions.", "The token was refused: ask for another one.")
     speech = f"{words[0]}\n\n```python\n{program}\n```\n\n{words[1]}"
-    knows = Hindsight.of((), (), by_fields=True)
+    knows = Hindsight.of((), (), rules_3=True)
     step = coarser(AccountStep(first=2, last=2, said=speech), 3, knows, level_chars(2_400))
     assert all(one in step.said for one in words)
     assert len(step.said) < len(speech) / 2
@@ -120,7 +120,7 @@ def test_of_a_program_that_was_written_whole_lines_are_told_and_not_its_end() ->
     lines = [f"total_{at} = count(pages[{at}], since='2023-01-{at:02}')" for at in range(1, 30)]
     call = "\n".join(["write create /srv/reproduce_error.py", "content:", *lines])
     step = AccountStep(first=2, last=3, acts=(AccountAct(call=call, outcome="ok", target="/srv/reproduce_error.py"),))
-    short = coarser(step, 3, Hindsight.of((), (), by_fields=True), level_chars(2_400)).acts[0].call
+    short = coarser(step, 3, Hindsight.of((), (), rules_3=True), level_chars(2_400)).acts[0].call
     begin, *told = [piece.strip() for piece in short.split(GAP) if piece.strip()]
     assert begin == "write create /srv/reproduce_error.py"
     assert told
@@ -133,7 +133,7 @@ def test_what_a_program_printed_before_its_trace_is_told_with_why_it_failed() ->
     printed = "Status: 200\nAnswer: {'error': 'invalid access token'}"
     outcome = f"{told}\n{printed}\nCode output: Traceback (most recent call last):\n{frames}"
     step = AccountStep(first=2, last=3, acts=(AccountAct(call="run count.py", outcome=outcome, failed=True),))
-    short = coarser(step, 3, Hindsight.of((), (), by_fields=True), level_chars(2_400)).acts[0].outcome
+    short = coarser(step, 3, Hindsight.of((), (), rules_3=True), level_chars(2_400)).acts[0].outcome
     assert short == f"{told}\n{printed}"
 
 
@@ -148,7 +148,7 @@ def test_a_record_whose_values_were_used_is_told_longer_than_its_neighbours() ->
     step = joined(
         [looked_up(at) for at in range(8)],
         told=(),
-        by_fields=True,
+        rules_3=True,
         sought=lambda word: 1.0 if word in used else 0.0,
         is_linked=lambda _: False,
     )
@@ -184,7 +184,7 @@ def test_a_figure_stands_behind_the_words_that_announce_it() -> None:
 @settings(max_examples=60, deadline=None)
 def test_how_long_steps_become_is_known_before_they_are_shortened(lines: int, words: int, failed: bool) -> None:
     asked = AccountRequest(number=1, text="Look at each row of each pump.")
-    levels, knows = level_chars(2_400), Hindsight.of((), (asked,), by_fields=True)
+    levels, knows = level_chars(2_400), Hindsight.of((), (asked,), rules_3=True)
     printed = "\n".join(f"row {at}: {' '.join(f'pump_{at * one}' for one in range(words))}" for at in range(lines))
     act = AccountAct(call="read_log log_7", outcome=f"KeyError: pump_7\n{printed}", failed=failed)
     step = AccountStep(first=2, last=3, said="Let's look.", acts=(act,))
@@ -360,11 +360,11 @@ def step_of(of: Talk, act: AccountAct) -> AccountStep:
     return next(step for step in account(of).steps if act in step.acts)
 
 
-@pytest.mark.parametrize(("by_fields", "most"), [(False, 8), (True, 16)])
-def test_a_joined_step_names_sixteen_calls_and_under_older_rules_eight(by_fields: bool, most: int) -> None:
+@pytest.mark.parametrize(("rules_3", "most"), [(False, 8), (True, 16)])
+def test_a_joined_step_names_sixteen_calls_and_under_older_rules_eight(rules_3: bool, most: int) -> None:
     calls = [AccountAct(call=f"look /srv/{at}.py", target=f"/srv/{at}.py") for at in range(20)]
     steps = [AccountStep(first=at, last=at, acts=(call,)) for at, call in enumerate(calls, 1)]
-    one = joined(steps, told=(), by_fields=by_fields, sought=lambda _: 0.0, is_linked=lambda _: False)
+    one = joined(steps, told=(), rules_3=rules_3, sought=lambda _: 0.0, is_linked=lambda _: False)
     assert ([act.call for act in one.acts][most:], one.acts[-1].times) == ([OTHERS], len(calls) - most)
 
 
@@ -372,14 +372,14 @@ def test_a_joined_step_names_sixteen_calls_and_under_older_rules_eight(by_fields
 def test_of_a_file_that_was_read_its_definition_stands_where_steps_are_joined(line: str, told: bool) -> None:
     read = AccountAct(call="view index.py", target="index.py", outcome=f"{GAP} 98 @property 99 {line} {GAP}")
     steps = [AccountStep(first=at, last=at, acts=(act,)) for at, act in enumerate((read, AccountAct(call="ls")), 3)]
-    one = joined(steps, told=(), by_fields=True, sought=lambda _: 0.0, is_linked=lambda _: False)
+    one = joined(steps, told=(), rules_3=True, sought=lambda _: 0.0, is_linked=lambda _: False)
     assert bool(one.acts[0].outcome) == told
 
 
 def test_a_long_piece_costs_what_a_short_one_may_and_under_older_rules_all_that_it_has() -> None:
     said = [letter * 130 for letter in "ab"]
-    assert pieces(said, (), by_fields=True) == " / ".join(said)
-    assert pieces(said, (), by_fields=False) == f"{said[1]} / (1 more)"
+    assert pieces(said, (), rules_3=True) == " / ".join(said)
+    assert pieces(said, (), rules_3=False) == f"{said[1]} / (1 more)"
 
 
 def test_of_a_talk_that_is_mostly_the_users_the_target_is_reached() -> None:

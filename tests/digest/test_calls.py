@@ -34,13 +34,13 @@ def test_of_a_word_that_nobody_can_read_its_beginning_is_told() -> None:
     ],
 )
 def test_a_line_of_a_log_is_no_failure_of_the_call_that_shows_it(line: str, fails: bool) -> None:
-    assert bool(failure_in(f"== orders.log\n{line}\nthe end", by_fields=True)) == fails
+    assert bool(failure_in(f"== orders.log\n{line}\nthe end", rules_3=True)) == fails
 
 
 @pytest.mark.parametrize("above", range(1440, 1520, 7))
 def test_that_nothing_was_changed_is_found_wherever_the_line_stands(above: int) -> None:
     line = "Your changes have NOT been applied. Please fix your edit command and try again."
-    assert refusal_in(f"{'x' * above}\n{line}\nDo not run it again.", by_fields=True) == line
+    assert refusal_in(f"{'x' * above}\n{line}\nDo not run it again.", rules_3=True) == line
 
 
 def test_what_a_shell_wrote_is_told_by_its_files() -> None:

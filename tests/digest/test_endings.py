@@ -129,7 +129,7 @@ def test_an_edit_that_was_refused_says_for_which_error() -> None:
 def test_of_many_calls_that_are_as_good_the_newest_are_told() -> None:
     acts = [AccountAct(call="bash", target=f"make part-{at}") for at in range(20)]
     steps = [AccountStep(first=at, last=at, acts=(act,), level=4) for at, act in enumerate(acts, 1)]
-    step = joined(steps, told=(), by_fields=True, sought=lambda _: 0.0, is_linked=lambda _: False)
+    step = joined(steps, told=(), rules_3=True, sought=lambda _: 0.0, is_linked=lambda _: False)
     *kept, others = [act.target or act.call for act in step.acts]
     assert kept == [f"make part-{at}" for at in range(20 - len(kept), 20)]
     assert others == OTHERS

@@ -112,7 +112,7 @@ def test_what_was_said_at_length_before_a_question_is_no_question() -> None:
     asked = AccountRequest(number=14, text=f"{plan}What is the sum now?")
     kept = within([TASK, asked, *FILLERS, LAST], tokens([TASK, asked, LAST]) + 60, count=COUNT)
     assert asked.number in {one.number for one in kept}
-    before = within([TASK, asked, *FILLERS, LAST], tokens([TASK, asked, LAST]) + 60, count=COUNT, by_fields=False)
+    before = within([TASK, asked, *FILLERS, LAST], tokens([TASK, asked, LAST]) + 60, count=COUNT, rules_3=False)
     assert asked.number not in {one.number for one in before}
 
 
@@ -121,7 +121,7 @@ def test_the_newest_messages_outlast_older_ones_that_say_as_much() -> None:
     newest = [AccountRequest(number=80 + at, text=f"I walked the dog, and met {one}.") for at, one in enumerate("AB")]
     room = tokens([TASK, *told, LAST]) - 40
     assert set(newest) <= set(within([TASK, *told, *newest, LAST], room, count=COUNT))
-    assert not set(newest) & set(within([TASK, *told, *newest, LAST], room, count=COUNT, by_fields=False))
+    assert not set(newest) & set(within([TASK, *told, *newest, LAST], room, count=COUNT, rules_3=False))
 
 
 def test_of_a_long_message_those_sentences_stay_of_which_the_assistant_spoke_later() -> None:
@@ -287,7 +287,7 @@ def test_what_is_called_a_rule_outlasts_what_was_told(text: str) -> None:
     rule = AccountRequest(number=14, text=text)
     told = [AccountRequest(number=20 + 2 * at, text=f"Gate {at} costs us {at}50 Euro a week.") for at in range(10)]
     assert rule in within([TASK, rule, *told, LAST], tokens([TASK, rule, LAST]) + 60, count=COUNT)
-    assert rule not in within([TASK, rule, *told, LAST], tokens([TASK, rule, LAST]) + 60, count=COUNT, by_fields=False)
+    assert rule not in within([TASK, rule, *told, LAST], tokens([TASK, rule, LAST]) + 60, count=COUNT, rules_3=False)
 
 
 def test_figures_before_a_question_outlast_questions() -> None:

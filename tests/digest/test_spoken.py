@@ -47,7 +47,7 @@ def step(at: int, said_: str, speaker: str = "", **more: object) -> AccountStep:
 
 
 def joined_of(*steps: AccountStep, room: int = 0) -> AccountStep:
-    return joined(steps, told=(), by_fields=True, sought=nobody, is_linked=lambda _: False, room=room)
+    return joined(steps, told=(), rules_3=True, sought=nobody, is_linked=lambda _: False, room=room)
 
 
 def test_what_a_program_printed_is_no_request_though_a_user_says_it() -> None:
@@ -86,10 +86,10 @@ def test_where_several_are_joined_their_names_stand_with_what_they_said() -> Non
 def test_more_is_told_of_what_many_said_where_there_is_room_and_only_of_what_tells_something() -> None:
     telling = [f"The pump {at} failed because valve {at * 7} was shut, and so we must replace it." for at in range(12)]
     idle = [f"Let us look at that now, {'so ' * at}please." for at in range(12)]
-    told_ = pieces([*telling, *idle], (), by_fields=True, room=5 * PIECES_CHARS_MAX)
+    told_ = pieces([*telling, *idle], (), rules_3=True, room=5 * PIECES_CHARS_MAX)
     assert sum(one in told_ for one in telling) >= 10
     assert sum(one in told_ for one in idle) <= 1
-    assert len(pieces([*telling, *idle], (), by_fields=True)) < 2 * PIECES_CHARS_MAX
+    assert len(pieces([*telling, *idle], (), rules_3=True)) < 2 * PIECES_CHARS_MAX
 
 
 def test_no_program_is_told_of_what_was_said_where_steps_are_joined() -> None:
@@ -117,7 +117,7 @@ def test_a_name_stands_before_all_that_somebody_said_and_what_is_told_is_not_tol
     said = "We must not ship before 604 is shut."
     two = (step(3, said, "critic"), step(4, "Fixed it.", "coder"))
     for known in (said, f"critic: {said}"):
-        one = joined(two, told=(known,), by_fields=True, sought=nobody, is_linked=lambda _: False)
+        one = joined(two, told=(known,), rules_3=True, sought=nobody, is_linked=lambda _: False)
         assert one.said == f"coder: Fixed it.{PIECES}(1 more)"
 
 
@@ -171,7 +171,7 @@ def test_a_dense_script_has_less_room_in_letters(text: str) -> None:
     assert room_in("plain", 300) == 300
     assert room_in(text * 9, 300) <= 300 // DENSE_CHARS + 40
     act = AccountAct(call="bash", outcome=text * 40)
-    rooms = (Rooms(step(1, "", acts=(act,)), 2, LEVEL_CHARS, by_fields=fields) for fields in (True, False))
+    rooms = (Rooms(step(1, "", acts=(act,)), 2, LEVEL_CHARS, rules_3=fields) for fields in (True, False))
     ours, before = (room.outcome(act, 4) for room in rooms)
     assert ours < before / 2
 
@@ -204,7 +204,7 @@ def test_of_a_long_request_the_sentences_stay_that_tell_most() -> None:
 def test_a_mark_that_a_user_wrote_is_his_own(mark: str, by_sentences: bool) -> None:
     own = f'{mark}: read_artifact("messages:2") …]'
     long = AccountRequest(number=3, text=f"See {own} for it. " + "The pump runs dry because nobody looks. " * 90)
-    short = shortened(long, 200, COUNT, by_fields=by_sentences)
+    short = shortened(long, 200, COUNT, rules_3=by_sentences)
     (gone,) = re.findall(r"\[… ([\d,]+) characters: read_artifact\(\"messages:3\"\) …\]", short.text)
     assert int(gone.replace(",", "")) < len(long.text)
 
@@ -226,7 +226,7 @@ def test_what_is_shortened_by_sentences_again_says_once_how_much_is_gone() -> No
 
 def test_a_log_is_cut_in_its_middle() -> None:
     log = AccountRequest(number=2, text="\n".join(f"[{at}] src/a_{at}.cpp:{at}: done={at}; x={{}}" for at in range(80)))
-    assert shortened(log, 200, COUNT) == shortened(log, 200, COUNT, by_fields=False)
+    assert shortened(log, 200, COUNT) == shortened(log, 200, COUNT, rules_3=False)
 
 
 def test_an_id_that_several_records_have_stands_in_the_first() -> None:

@@ -56,7 +56,7 @@ def test_a_name_that_nobody_took_up_is_no_value() -> None:
     names = {"tokenVolumeProjected": 40, "rackOfPumps": 2, "stationOfPumps": SPOKEN + 40}
     known = [DigestItem(category="symbol", value=name, number=9, uses=uses) for name, uses in names.items()]
     stood = [AccountValue(number=9, value=name, text=f"mounted from {name} (ro)") for name in names]
-    found = values_beside(tuple(known), (), stood, told=Account(), standing="", room=1_000, count=len, by_fields=True)
+    found = values_beside(tuple(known), (), stood, told=Account(), standing="", room=1_000, count=len, rules_3=True)
     assert [one.value for one in found] == ["stationOfPumps"]
 
 
@@ -73,7 +73,7 @@ def test_what_is_a_part_of_another_fragment_of_its_message_is_not_seen_beside_it
     for port in ("port 80", "port 8080"):
         known.append(DigestItem(category="setting", value=port, number=12, uses=SPOKEN))
         stood.append(AccountValue(number=12, value=port, text=port))
-    found = values_beside(tuple(known), (), stood, told=Account(), standing="", room=1_000, count=len, by_fields=True)
+    found = values_beside(tuple(known), (), stood, told=Account(), standing="", room=1_000, count=len, rules_3=True)
     assert [(one.number, one.text) for one in found][:2] == [(4, "('anna', '$2b"), (9, row)]
     assert {one.text for one in found[2:]} == {"port 80", "port 8080"}
 
@@ -95,7 +95,7 @@ def test_a_value_that_an_assistant_printed_for_a_tool_is_none_either(
         short = ShownPart(pointer=entry.parts[0].pointer, raw=f"[Shortened; the whole: …]\n{row}".encode(), tokens=9)
         entry = msgspec.structs.replace(entry, shown=(short,))
     known = (DigestItem(category="id", value="ORD-00101", number=2, uses=SPOKEN),)
-    found = values_beside(known, (*above, entry), (), told=Account(), standing="", room=99, count=len, by_fields=True)
+    found = values_beside(known, (*above, entry), (), told=Account(), standing="", room=99, count=len, rules_3=True)
     assert [one.text for one in found] == [row] * values
 
 
@@ -106,7 +106,7 @@ def test_a_value_of_a_list_is_seen_with_the_titles_that_it_stands_below() -> Non
     )
     entry = play(talk(9_000), user("What is there?"), said(offer)).state.live[-1]
     known = tuple(DigestItem(category="id", value=f"HAT{at}84", number=2, uses=SPOKEN) for at in range(1, 5))
-    found = values_beside(known, (entry,), (), told=Account(), standing="", room=999, count=len, by_fields=True)
+    found = values_beside(known, (entry,), (), told=Account(), standing="", room=999, count=len, rules_3=True)
     assert [one.text for one in found] == [
         f"{at}. Option {at}: Flight 1: DEN to LAS: Flight Number: HAT{at}84" for at in range(1, 5)
     ]
@@ -125,7 +125,7 @@ def test_a_value_of_a_list_is_seen_with_the_titles_that_it_stands_below() -> Non
 def test_no_value_is_seen_below_a_title_that_is_not_its_own(listed: str, value: str, seen: str) -> None:
     entry = play(talk(9_000), user("What is there?"), said(listed)).state.live[-1]
     known = (DigestItem(category="id", value=value, number=2, uses=SPOKEN),)
-    (found,) = values_beside(known, (entry,), (), told=Account(), standing="", room=999, count=len, by_fields=True)
+    (found,) = values_beside(known, (entry,), (), told=Account(), standing="", room=999, count=len, rules_3=True)
     assert found.text == seen
 
 
@@ -133,7 +133,7 @@ def seen_in(text: str, value: str, category: str = "amount") -> str:
     """Return how *value* is seen, of the assistant's *text* that leaves."""
     of = play(talk(60_000), user("Go."), said(text))
     known = (DigestItem(category=category, value=value, number=2, uses=SPOKEN),)
-    found = values_beside(known, of.state.live, (), told=Account(), standing="", room=1_000, count=len, by_fields=True)
+    found = values_beside(known, of.state.live, (), told=Account(), standing="", room=1_000, count=len, rules_3=True)
     return found[0].text if found else ""
 
 
@@ -216,6 +216,6 @@ def test_a_field_of_a_record_is_seen_without_the_one_above_it() -> None:
     fields = {"note": f"the tent stands on the meadow, and has {'a good ' * 30}floor", "asked": "2,150 Euro in all."}
     of = play(talk(60_000), user("Go."), *called(1, "look_up", json.dumps(fields), order="T-7"))
     known = (DigestItem(category="amount", value="2,150 Euro", number=3, uses=SPOKEN),)
-    (one,) = values_beside(known, of.state.live, (), told=Account(), standing="", room=99, count=len, by_fields=True)
+    (one,) = values_beside(known, of.state.live, (), told=Account(), standing="", room=99, count=len, rules_3=True)
     assert one.text.endswith("asked 2,150 Euro in all.")
     assert "meadow" not in one.text

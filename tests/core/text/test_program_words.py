@@ -31,7 +31,7 @@ def forms(role: str, *kinds: str, known: bool = True) -> list[Any]:
 
 def is_failed(text: str) -> bool:
     result = opened(text, deep=True)
-    return bool(rejection_in(result) or undone_in(result) or error_text(result) or failure_in(result, by_fields=True))
+    return bool(rejection_in(result) or undone_in(result) or error_text(result) or failure_in(result, rules_3=True))
 
 
 @pytest.mark.parametrize("form", forms("user", "person"))
