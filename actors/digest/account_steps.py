@@ -274,7 +274,9 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         failed = (trace_in(below) if hindsight.rules_3 else "") or failure_in(below, rules_3=hindsight.rules_3)
     if failed and hindsight.rules_3 and (why := trace_before(below)).rsplit("\n", 1)[-1] not in failed:
         failed = why
-    if files and failed and (patches(call) or not (trace_in(below) or failure_in(below, rules_3=True))):
+    refused = rejection_in(below) or error_text(below)
+    by_test = not (refused and patches(call)) and (trace_in(below) or failure_in(below, rules_3=True))
+    if files and failed and not by_test:
         # who ran a test behind it wrote the file, who was refused did not
         files = ""
     if hindsight.rules_3 and changes and not (files or failed):

@@ -106,7 +106,7 @@ _INSTRUCTIONS = re.compile(
     r"\b(?:AGENTS|CLAUDE|GEMINI|CONTRIBUTING|copilot-instructions)\.md\b|\.cursor/?rules\b|\.windsurfrules\b"
 )
 
-_PATCHES = re.compile(r"(?i)(?:\w{1,20}[_-])?apply_?patch")
+_PATCHES = re.compile(r"(?i)(?:\w{1,20}[_.-])?(?:apply_?)?patch")
 _DELEGATES = re.compile(
     r"(?i)task|agent|(?:run|dispatch|spawn|call)_?(?:sub_?)?agents?|sub_?agents?|delegate(?:_\w{1,20})?"
 )

@@ -69,18 +69,18 @@ _UNDONE = re.compile(
             r"(?:the )?user (?:has )?(?:cancell?ed|stopped|declined|dismissed|skipped|chose to skip) "
             r"(?:this|to (?:run|answer)|running|ask"
             # GitHub Copilot, Continue, Goose, Gemini CLI, Zed, pi
-            r"|the (?:\w+ )?(?:tool|command|questions?|selection|operation|call)\b)",
+            r"|the (?:\w+ )?(?:tool|command|questions?|selection)\b)",
             r"(?:this |the )?(?:tool|command|todo)(?: call| execution| creation)? (?:(?:was |is )?(?:cancell?ed|stopped"
-            r"|skipped)|(?:was |is )?blocked)(?: by|[.:]|\s*$)",  # Crush, Continue, Zed, Goose, pi, Qwen Code
+            r"|skipped)|(?:was |is )?blocked)(?: by|\.|\s*$)",  # Crush, Continue, Zed, Goose, pi, Qwen Code
             r"(?:tool|plan) execution was not approved",  # OpenAI Agents SDK, Qwen Code
-            r"(?:blocked|aborted|cancell?ed) by (?:the )?(?:user|hook|policy|egress policy)\b",  # Codex, pi
+            r"(?:blocked|aborted|cancell?ed) by (?:the )?(?:user|hook)\b|blocked by egress policy\s*\Z",  # Codex, pi
             r"skipped due to queued user message",
             r"access to \S+ is blocked by the \S+ file settings",  # Kilo Code, Roo Code
             r"wall time: [^\n]{1,40}\naborted by user",
             r"could not find the exact text in\b",
             r"the tool execution failed with the following error",  # Cline
             r"error while calling tool\b",  # GitHub Copilot
-            r"(?:input )?validation (?:failed for tool|error)\b|invalid (?:tool )?(?:arguments|parameters)\b",
+            r"(?:input )?validation failed for tool\b|invalid tool (?:arguments|parameters)\b",  # pi
             r"\w{2,40} failed with the message:",  # Continue
             r"an error occurred while (?:running|using) the tool\b",  # OpenAI Agents SDK
             r"i encountered an error while trying to use the tool\b",  # CrewAI

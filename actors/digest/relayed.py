@@ -84,6 +84,9 @@ _SKIPPED = re.compile(
 _ELEMENT = re.compile(r"\s*<(answer|feedback|user_message)>(?P<said>.*)</\1>\s*", re.DOTALL)
 _QUESTION_KEYS = ("question", "prompt", "message", "text", "query")
 _ASKS_SECRET = re.compile(r"(?i)passw|passphrase|secret|token|api.?key|\bpin\b|credential")
+_LIKE_SECRET = re.compile(r"\S*\d\S*")
+"""A word in an answer to who asks for one."""
+
 _NUMBERED = re.compile(r"(?m)^#(?=\d)")
 """How a line of an account begins."""
 
@@ -130,7 +133,7 @@ def _said_in(text: str, call: MessageText) -> tuple[str, str]:
     """Return the words of a user in the result *text* of *call*, and its outcome where they are all of it."""
     if answered := _answer(text, call):
         return answered, "answered by the user"
-    if _FETCHES.search(call.tool):
+    if _FETCHES.search(call.tool) and not _EDITS_FILES.fullmatch(call.tool):
         return "", ""
     refused, remark = _first_of(_REFUSALS, text), _first_of(_REMARKS, text)
     if done := call.tool == "attempt_completion" and _DONE_WITH.fullmatch(text):
@@ -174,10 +177,14 @@ def _with_question(said: str, question: str, call: MessageText) -> str:
     """Return the words *said* behind the *question*, or the call where there is none; without a secret asked for."""
     if not said.strip():
         return ""
-    if _ASKS_SECRET.search(question) and not call.open and " " not in said.strip():
-        said = without_secrets(f'password="{said.strip()}"', call.number).removeprefix("password=").strip('"')
+    if _ASKS_SECRET.search(question) and not call.open:
+        said = _LIKE_SECRET.sub(lambda found: _hidden(found.group(), call), said)
     asked = clipped(one_line(question), QUESTION_CHARS) if question.strip() else f"to run {_head(call)}"
     return with_question(as_said(said), asked)
+
+
+def _hidden(word: str, call: MessageText) -> str:
+    return without_secrets(f'password="{word}"', call.number).removeprefix("password=").strip('"')
 
 
 def _pairs(text: str, questions: list[str]) -> Iterator[tuple[str, str]]:
@@ -185,7 +192,8 @@ def _pairs(text: str, questions: list[str]) -> Iterator[tuple[str, str]]:
 
     Where one question ends and the next begins is known from the *questions* that the call asked.
     """
-    starts = [(text.find(f'{one}"="'), one) for one in questions]
+    quoted = f'"{text}'
+    starts = [(quoted.find(f'"{one}"="'), one) for one in questions]
     if starts and min(at for at, _ in starts) >= 0:
         starts.sort()
         for (at, question), (end, _) in zip(starts, [*starts[1:], (len(text), "")], strict=True):

@@ -49,8 +49,10 @@ def test_a_file_that_speaks_of_such_words_was_written() -> None:
 
 def test_a_patch_is_told_by_the_files_it_names() -> None:
     patch = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-b\n+c\n*** Add File: docs/b.md\n+d\n*** End Patch"
-    of = play(talk(2_500), user("Mend it."), *called(2, "apply_patch", "Done!", input=patch), *looks(30, 20))
-    assert "Changed: src/a.py (#2); docs/b.md (#2)" in told(of)
+    done = ("Done!", "Success. Updated the following files:\nM src/a.py\n\nsrc/a.py:3: error: Name c is not defined")
+    for tool, result in (("apply_patch", done[0]), ("apply_patch", done[1]), ("functions.apply_patch", done[0])):
+        of = play(talk(2_500), user("Mend it."), *called(2, tool, result, input=patch), *looks(30, 20))
+        assert "Changed: src/a.py (#2); docs/b.md (#2)" in told(of)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,10 @@ def test_a_patch_is_told_by_the_files_it_names() -> None:
         ("run", "Blocked by: #12\nOwner: Ana"),
         ("run", "User declined the cookie banner: 12%"),
         ("run", "Parking is unavailable in Zone 3"),
+        ("run", "Validation error: 0.034 after epoch 5, best so far"),
+        ("run", "Blocked by policy: 14 requests, all from 10.0.0.3"),
+        ("run", "Command stopped: 0\nCommand running: 3"),
+        ("run", "User cancelled the call with support at 14:03"),
         ("edit", "Replaced 3 occurrences (replace_all) in src/a.py."),
         ("send_message", "Message sent to Ana. It has not been read yet."),
         ("edit", "Done: 0 occurrences of old_name left."),

@@ -201,11 +201,15 @@ def test_what_a_call_did_is_told_though_somebody_approved_it_with_a_remark() -> 
 
 def test_a_refusal_in_json_is_told_as_it_was_said_and_its_secrets_are_hidden() -> None:
     key = "ghp_" + "a1B2c3D4e5" * 4
+    for tool in ("insert_content", "search_and_replace"):
+        denied = json.dumps({"status": "denied", "feedback": "Never touch prod."})
+        assert requests(heard(*called(2, tool, denied, path="a.py")))[3].endswith("[refused] Never touch prod.")
     said = json.dumps({"status": "denied", "feedback": f'Sag "hallo".\nÄndere nie {key}'})
     text = requests(heard(*called(2, "write_to_file", said, path="a.py")))[3]
     assert text.startswith('(asked "to run write_to_file a.py") [refused] Sag "hallo".\nÄndere nie [secret ')
-    answer = requests(heard(*called(2, "ask_user", "hunter2XY9", question="Which password?")))[3]
-    assert "hunter2" not in answer
+    for answer in ("hunter2XY9", "It's hunter2XY9 for staging"):
+        told_answer = requests(heard(*called(2, "ask_user", answer, question="Which password?")))[3]
+        assert "hunter2" not in told_answer
     asked = requests(heard(*called(2, "ask_user", "Yes.", question=f"Use this key?\n{key}")))[3]
     assert key not in asked
 
@@ -224,6 +228,11 @@ def test_an_answer_may_speak_of_users_who_cancel_and_be_long(said: str) -> None:
 
 def test_questions_end_where_the_call_says_so() -> None:
     said = f'User has answered your questions: "When?"="Now", "Red, "Blue" or both?"="Both". {ANSWERED}'
+    ends = f'User has answered your questions: "Deploy when?"="Now", "when?"="Later". {ANSWERED}'
+    text = requests(
+        heard(*called(2, "AskUserQuestion", ends, questions=[{"question": "Deploy when?"}, {"question": "when?"}]))
+    )[3]
+    assert text == '(asked "Deploy when?") Now\n(asked "when?") Later'
     asked = [{"question": "When?"}, {"question": 'Red, "Blue" or both?'}]
     text = requests(heard(*called(2, "AskUserQuestion", said, questions=asked)))[3]
     assert text == '(asked "When?") Now\n(asked "Red, \'Blue\' or both?") Both'

@@ -55,6 +55,7 @@ _UNASKED = tuple(
     re.compile(rf"\s*(?:{form})\s*", re.DOTALL)
     for form in (
         r"\[Request interrupted by user(?: for tool use)?\]",  # Claude Code
+        r"Base directory for this skill: \S+\n(?:(?!\nARGUMENTS:).)*",  # a skill's text; arguments are a person's
         r"\[SYSTEM NOTIFICATION - NOT USER INPUT\]\n[^<]{0,600}<task-notification>.*</task-notification>",
         r"System: Potential loop detected\. [^\n]*",  # Gemini CLI
         r"Background execution update:\n<background_output>.*</background_output>(?:\s*A previously backgrounded .*)?",
@@ -82,7 +83,6 @@ _NOTHING_SAID = tuple(
         r'\{"type": ?"heartbeat", ?"reason": ?"\[This is an automated system message hidden from the user\]'
         r"[^\n]*\}",  # Letta
         r"\[Image: (?:original|source)[^\]\n]*\]",  # Claude Code
-        r"Base directory for this skill: .*",
     )
 )
 """What says all of a message, and nothing that happened."""
