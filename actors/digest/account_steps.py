@@ -19,6 +19,7 @@ from actors.core.text.told_table import is_summary, shorter_table
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
 
+from .call_failures import failure_of
 from .calls import (
     OUTPUT,
     TASK_LIST,
@@ -32,8 +33,6 @@ from .calls import (
     file_shown_in,
     files_written_by,
     one_line,
-    only_looks,
-    patches,
     purpose_of,
     reads_file,
     reads_instructions,
@@ -43,18 +42,7 @@ from .calls import (
     without_endless_words,
     writes_task_list,
 )
-from .failures import (
-    TRACE_TITLE,
-    failure_in,
-    raised,
-    refusal_in,
-    refused_for,
-    rejection_in,
-    trace_before,
-    trace_in,
-    undone_in,
-    without_frames,
-)
+from .failures import TRACE_TITLE, failure_in, raised, trace_before, trace_in, without_frames
 from .hindsight import Hindsight
 from .records import is_record, record_in, record_text, shorter_record, without_known
 from .relayed import relayed, said_beside
@@ -264,21 +252,8 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     record = {} if hindsight.rules_3 and reads_file(call) else record_in(below, listed=hindsight.rules_3)
     files = files_written_by(call) if hindsight.rules_3 else ""
     changes = bool(files) or changes_something(call, rules_3=hindsight.rules_3)
-    failed = rejection_in(below)
-    if not failed and hindsight.rules_3 and not only_looks(call):
-        failed = undone_in(below)
-    failed = failed or error_text(below)
-    if not failed and changes and (failed := refusal_in(below, rules_3=hindsight.rules_3)) and hindsight.rules_3:
-        failed = f"{why}. {failed}" if (why := refused_for(below)) else failed
-    if not failed and not only_looks(call) and not (hindsight.rules_3 and delegates(call)):
-        failed = (trace_in(below) if hindsight.rules_3 else "") or failure_in(below, rules_3=hindsight.rules_3)
-    if failed and hindsight.rules_3 and (why := trace_before(below)).rsplit("\n", 1)[-1] not in failed:
-        failed = why
-    refused = rejection_in(below) or error_text(below)
-    by_test = not (refused and patches(call)) and (trace_in(below) or failure_in(below, rules_3=True))
-    if files and failed and not by_test:
-        # who ran a test behind it wrote the file, who was refused did not
-        files = ""
+    failed, is_undone = failure_of(call, below, changes=changes, rules_3=hindsight.rules_3)
+    files = "" if is_undone else files
     if hindsight.rules_3 and changes and not (files or failed):
         files = file_shown_in(result)
     new = without_known(record, call, hindsight.first_fields)

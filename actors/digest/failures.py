@@ -37,17 +37,36 @@ _UNCHANGED = re.compile(
     r" (?:was|were|made)"
     r"|did not appear|could not be|was rejected|\bno match"
 )
-_NO_MATCH = re.compile(
-    r"(?i)\bold_?(?:string|text) (?:was )?not found\b|\bstring to replace not found\b"
-    r"|\bmodified since (?:it was )?read\b|\bmust read (?:the )?file before\b|\bhas not been read yet\. Read it first\b"
-    r"|\b0 occurrences found\b"
-    r"|\bis not unique\b|\b\d+ (?:matches|occurrences) of (?:the string|old_?string)\b[^\n]{0,40}\b(?:but|expected)\b"
-    r"|\bcheck your input and try again\b"
+_SOUGHT = (
+    r"(?:the )?[\"'`]?(?:old_?(?:string|text|str)|string to replace|matching text|search (?:string|text|block))[\"'`]?"
 )
-"""How editors say that they did not find what was to be replaced: Claude Code, Crush, Gemini CLI, GitHub Copilot."""
+"""What an editor was to replace."""
+
+_NO_MATCH = re.compile(
+    "|".join(
+        (
+            rf"(?i)\b{_SOUGHT} (?:was )?not found\b|\b(?:could not|couldn't|did not|cannot) find {_SOUGHT}",
+            rf"\b{_SOUGHT} (?:is not unique|appears multiple times)\b",
+            r"\bmodified since (?:it was )?(?:last )?read\b|\bhas not been read yet\. Read it first\b",
+            r"\bmust (?:first )?read (?:the )?file\b[^\n]{0,300}\b(?:before|first)\b|\bmust first read (?:the )?file\b",
+            rf"\b(?:\d+|multiple) (?:matches|occurrences) (?:of|for) (?:the string|{_SOUGHT})"
+            r"[^\n]{0,80}\b(?:but|expected|unique)\b",
+            r"\b0 occurrences found\b|\bexpected \d+ occurrences? but found \d+",
+            r"\bcheck your input and try again\b",
+        )
+    )
+)
+"""How editors say that they did not find what was to be replaced: Claude Code, OpenCode, Crush, Gemini CLI, Zed,
+GitHub Copilot."""
 
 NO_MATCH_CHARS = 800
 """Of a result that says so: an editor that changed something shows what it put there."""
+
+_MADE = re.compile(
+    r"(?i)\s*(?:success\b|(?!(?:[^\n]*\b(?:not|no|failed|error)\b|[^\n]*n't\b))[^\n]{0,400}(?:\bsuccessfully\b"
+    r"|\bha(?:s|ve) been (?:applied|created|edited|modified|replaced|saved|updated|written)\b(?! since)))"
+)
+"""How an editor begins that made a change: what stands below is what checks say of it."""
 
 _NAMED_ERROR = re.compile(r"\W*((?:[A-Z]\d+ )?[A-Z][A-Za-z]+(?:Error|Exception)\b.{,160})")
 REFUSED_CHARS_MAX, REFUSED_LINE_CHARS = 1500, 160
@@ -62,16 +81,16 @@ _REFUSED = re.compile(
 _UNDONE = re.compile(
     "|".join(
         (
-            r"(?i)\s*(?:<tool_use_error>",  # Claude Code
+            r"(?i)\s*(?:<tool_use_error>|\[request interrupted by user|the user doesn't want to (?:proceed|take)\b",
             r"\w{3,24}:\w{2,40} hook error:",
             r"this \w{2,24} command contains multiple operations\. the following part requires approval",
             r"the user has specified a rule which prevents\b",  # OpenCode
             r"(?:the )?user (?:has )?(?:cancell?ed|stopped|declined|dismissed|skipped|chose to skip) "
-            r"(?:this|to (?:run|answer)|running|ask"
+            r"(?:this|to (?:run|answer)|ask_"
             # GitHub Copilot, Continue, Goose, Gemini CLI, Zed, pi
             r"|the (?:\w+ )?(?:tool|command|questions?|selection)\b)",
-            r"(?:this |the )?(?:tool|command|todo)(?: call| execution| creation)? (?:(?:was |is )?(?:cancell?ed|stopped"
-            r"|skipped)|(?:was |is )?blocked)(?: by|\.|\s*$)",  # Crush, Continue, Zed, Goose, pi, Qwen Code
+            r"(?:this |the )?(?:tool|command|todo)(?: call| execution| creation)? (?:was )?(?:cancell?ed|stopped"
+            r"|skipped|blocked)(?: by\b|\.?\s*\Z)",  # Crush, Continue, Zed, Goose, pi, Qwen Code
             r"(?:tool|plan) execution was not approved",  # OpenAI Agents SDK, Qwen Code
             r"(?:blocked|aborted|cancell?ed) by (?:the )?(?:user|hook)\b|blocked by egress policy\s*\Z",  # Codex, pi
             r"skipped due to queued user message",
@@ -80,7 +99,7 @@ _UNDONE = re.compile(
             r"could not find the exact text in\b",
             r"the tool execution failed with the following error",  # Cline
             r"error while calling tool\b",  # GitHub Copilot
-            r"(?:input )?validation failed for tool\b|invalid tool (?:arguments|parameters)\b",  # pi
+            r"(?:input )?validation failed for tool [\"'`]|invalid tool (?:arguments|parameters)\b",  # pi
             r"\w{2,40} failed with the message:",  # Continue
             r"an error occurred while (?:running|using) the tool\b",  # OpenAI Agents SDK
             r"i encountered an error while trying to use the tool\b",  # CrewAI
@@ -118,6 +137,11 @@ def refusal_in(result: str, *, rules_3: bool) -> str:
     if rules_3 and len(result) <= NO_MATCH_CHARS and _NO_MATCH.search(result):
         return lines[0].strip() or result.strip()
     return next((line.strip() for line in lines if _UNCHANGED.search(line[:LINE_CHARS])), "")
+
+
+def is_made(result: str) -> bool:
+    """Tell whether an editor's *result* begins by saying that it made the change."""
+    return bool(_MADE.match(result))
 
 
 def refused_for(result: str) -> str:

@@ -1,0 +1,84 @@
+"""Refused edits: what an editor did not change is told as failed, and is no changed file; what it made is one."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.account import AccountAct
+from tests.builders import user
+
+from .test_account import account, called, looks, play, talk, told
+
+PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-b\n+c\n*** End Patch"
+MISSES = [
+    ("edit", "Could not find oldString in the file. It must match exactly, including whitespace and line endings."),
+    ("edit", "Found multiple matches for oldString. Provide more surrounding context to make the match unique."),
+    ("edit", "old_string not found in file. Make sure it matches exactly, including whitespace and line breaks"),
+    ("edit", "old_string appears multiple times in the file. Please provide more context, or set replace_all to true"),
+    ("edit", "You must read file src/a.py before overwriting it. Use the Read tool first"),
+    ("edit", "you must read the file before editing it. Use the View tool first"),
+    (
+        "edit",
+        "File src/a.py has been modified since it was last read.\nPlease read the file again before modifying it.",
+    ),
+    ("edit", "file src/a.py has been modified since it was last read (mod time: 12:00, last read: 11:00)"),
+    ("edit", "must first read the file src/a.py"),
+    ("replace", "Failed to edit, expected 1 occurrence but found 2 for old_string in file: src/a.py"),
+    ("replace", "Failed to edit, 0 occurrences found for old_string in src/a.py."),
+    ("replace_string_in_file", "ERROR while calling tool: Could not find matching text to replace."),
+    ("Edit", "<tool_use_error>String to replace not found in file.\nString: b</tool_use_error>"),
+    ("Edit", "Found 3 matches of the string to replace, but replace_all is false. Set it, or make the string unique."),
+    ("str_replace_based_edit_tool", "No replacement was performed, old_str `b` did not appear verbatim in src/a.py."),
+]
+MADE = [
+    ("edit", "The file src/a.py has been updated.\nsrc/a.py:3: warning: key is not unique"),
+    ("edit", "Edit applied successfully.\n\nLSP: 'b' could not be resolved, access denied"),
+    ("Edit", "The file src/a.py has been updated. All occurrences were successfully replaced."),
+    ("write_file", "Successfully wrote src/a.py.\nNote: you must read the file before the next edit."),
+    ("apply_patch", "Success. Updated the following files:\nM src/a.py\nTypeError: connection refused by lsp"),
+    ("apply_patch", "Success. Updated the following files:\nM src/a.py\n\nERROR [3:1] x could not be resolved"),
+]
+
+
+def edited(tool: str, result: str) -> tuple[AccountAct, str]:
+    """Return what an account tells of an edit of *tool* that returned *result*, and the account."""
+    names = {"input": PATCH} if tool == "apply_patch" else {"file_path": "src/a.py", "old_string": "b"}
+    names |= {} if tool == "apply_patch" else {"new_string": "c"}
+    of = play(talk(2_500), user("Mend it."), *called(2, tool, result, **names), *looks(30, 20))
+    return next(act for step in account(of).steps for act in step.acts if act.call.startswith(tool)), told(of)
+
+
+@pytest.mark.parametrize(("tool", "result"), MISSES)
+def test_an_edit_that_was_refused_changed_no_file(tool: str, result: str) -> None:
+    act, text = edited(tool, result)
+    assert act.failed
+    assert result.split(". ")[0].split("\n")[0].removeprefix("<tool_use_error>")[:60] in act.outcome
+    assert "Changed:" not in text
+
+
+@pytest.mark.parametrize(("tool", "result"), MADE)
+def test_what_checks_say_below_an_edit_that_was_made_undoes_nothing(tool: str, result: str) -> None:
+    assert "Changed: src/a.py" in edited(tool, result)[1]
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "User stopped running 10 km a day in May: 4 of 30 rows",
+        "Validation failed for tool steel: 3 of 40 samples",
+        "The command is stopped. Restart it with x",
+    ],
+)
+def test_what_a_command_prints_of_users_and_tools_is_no_refusal(printed: str) -> None:
+    of = play(talk(2_500), user("Look."), *called(2, "run", printed, command="q"), *looks(30, 20))
+    assert not any(act.failed for step in account(of).steps for act in step.acts)
+
+
+def test_the_report_of_another_agent_may_speak_of_refusals() -> None:
+    of = play(talk(2_500), user("Look."))
+    play(of, *called(2, "Task", "2 tests failed before; access denied is by design.", description="x"))
+    play(of, *called(4, "Task", "[Request interrupted by user for tool use]", description="y"), *looks(30, 20))
+    assert [act.failed for step in account(of).steps for act in step.acts if act.call.startswith("Task")] == [
+        False,
+        True,
+    ]
