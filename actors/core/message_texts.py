@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -44,6 +44,8 @@ class MessageText(msgspec.Struct, frozen=True, kw_only=True):
     """Its secrets may be repeated."""
     tool: str = ""
     """Name of the tool whose arguments it is; empty for any other text."""
+    failed: bool = False
+    """It is the result of a call of which its message says that it failed."""
     is_typed: bool = True
     """It is a text, and not that of a document or of something found, which was given with it."""
 
@@ -99,7 +101,9 @@ _redacted: Recent[Entry, tuple[MessageText, ...]] = Recent(READ_CHARS_MAX, weigh
 def _parts(entry: Entry) -> tuple[MessageText, ...]:
     parts: list[MessageText] = []
     calls = iter(zip(entry.call_ids, entry.call_names, strict=True))
-    for part in messages.parse(shown_message(entry)).parts:
+    message = messages.parse(shown_message(entry))
+    failed = frozenset(one.id for one in message.results if one.failed)
+    for part in message.parts:
         if part.kind == "arguments":
             call, tool = next(calls, ("", ""))
             arguments = MessageText(
@@ -107,12 +111,12 @@ def _parts(entry: Entry) -> tuple[MessageText, ...]:
             )
             parts.append(arguments)
         elif part.kind == "text":
-            parts.append(_said(entry, part))
+            parts.append(_said(entry, part, failed))
     return tuple(parts)
 
 
-def _said(entry: Entry, part: messages.Part) -> MessageText:
-    """Return a text that somebody said, or that a tool returned."""
+def _said(entry: Entry, part: messages.Part, failed: Collection[str]) -> MessageText:
+    """Return a text that somebody said, or that a tool returned, of whose calls *failed* are known to."""
     role, result = said_by(entry, part.pointer), result_of(entry, part.pointer)
     return MessageText(
         number=entry.number,
@@ -121,5 +125,6 @@ def _said(entry: Entry, part: messages.Part) -> MessageText:
         instructs=role in messages.INSTRUCTION_ROLES,
         call=result.call if result else "",
         open=entry.open,
+        failed=bool(failed) and result is not None and result.call in failed,
         is_typed=bool(_TYPED.fullmatch(part.pointer)),
     )

@@ -26,6 +26,10 @@ _REFERS_END = re.compile(r"(\", as in the user's message #\d+ below, lines \d+-\
 """Its end, which nothing can be put into when a text is shortened."""
 
 
+_REMINDS = "[beside it a program reminds:]"
+_NUMBERED = re.compile(r"(?m)^#(?=\d+(?:-\d+)?[: ])")
+"""How a line of an account begins."""
+
 _REFERRED = "message #"
 """Stands in every reference to lines of a message that stays."""
 
@@ -58,7 +62,8 @@ def with_question(text: str, question: str) -> str:
 
 def with_reminder(text: str) -> str:
     """Return the mark for *text*, the lines that are left of what a program reminded of around a user's words."""
-    return f"[beside it a program reminds: {text}]"
+    quoted = "\n> ".join(text.splitlines())
+    return f"{_REMINDS}\n> {quoted}"
 
 
 def question_in(text: str) -> str:
@@ -85,8 +90,8 @@ def lines_of(beginning: str, number: int, first: int, last: int) -> str:
 def as_said(text: str) -> str:
     """Return a user's *text* without white space around it, in quotes where it looks like a mark of ours.
 
-    What looks like a reference to lines loses its last bracket.
+    What looks like a reference to lines loses its last bracket, and no line begins as one of an account.
     """
-    text = _REFERS_END.sub(r"\1", text.strip())
+    text = _NUMBERED.sub(" #", _REFERS_END.sub(r"\1", text.strip())) if "#" in text else text.strip()
     folded = text.casefold()
     return f'"{text}"' if folded in _MARKS or folded.startswith(_BEGINNING) else text

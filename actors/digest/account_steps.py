@@ -100,6 +100,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     spoken += filter(None, (thought_in(part, notes=hindsight.rules_3) for part in parts))
     words = "\n".join(spoken)
     results: dict[str, str] = {}
+    failed = {part.call for part in parts if part.failed} if hindsight.rules_3 else set()
     outcomes = {one.call: one.outcome for one in relayed(parts) if one.outcome} if hindsight.rules_3 else {}
     printed = "\n".join(filter(None, (happened(part.text) for part in beside if is_notice(part.text))))
     for part in parts:
@@ -119,7 +120,15 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         else LevelChars(said=levels[0].said, call=levels[0].call // 2, outcome=levels[0].outcome * 5 // 9)
     )
     acts = tuple(
-        _act(call, results.get(call.call, ""), most, hindsight, said=words, last=unit.last)
+        _act(
+            call,
+            results.get(call.call, ""),
+            most,
+            hindsight,
+            said=words,
+            last=unit.last,
+            says_failed=call.call in failed,
+        )
         for call in calls
         if not _says_nothing_new(call, results.get(call.call, ""), hindsight)
         and (not writes_task_list(call) or hindsight.newest_call.get(call.tool) == call.number)
@@ -243,7 +252,16 @@ def worth(step: AccountStep) -> float:
     return 0.5 if any(act.used for act in step.acts) else 0.0
 
 
-def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight, *, said: str, last: int) -> AccountAct:
+def _act(
+    call: MessageText,
+    result: str,
+    most: LevelChars,
+    hindsight: Hindsight,
+    *,
+    said: str,
+    last: int,
+    says_failed: bool,
+) -> AccountAct:
     if writes_task_list(call):
         text = call_text(call, chars=most.outcome, hindsight=hindsight)
         return AccountAct(call=text, target=TASK_LIST)
@@ -252,7 +270,7 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     record = {} if hindsight.rules_3 and reads_file(call) else record_in(below, listed=hindsight.rules_3)
     files = files_written_by(call) if hindsight.rules_3 else ""
     changes = bool(files) or changes_something(call, rules_3=hindsight.rules_3)
-    failed, is_undone = failure_of(call, below, changes=changes, rules_3=hindsight.rules_3)
+    failed, is_undone = failure_of(call, below, failed=says_failed, changes=changes, rules_3=hindsight.rules_3)
     files = "" if is_undone else files
     if hindsight.rules_3 and changes and not (files or failed):
         files = file_shown_in(result)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from actors.core.message_texts import MessageText
-from actors.core.text.error_text import error_text
+from actors.core.text.error_text import error_text, tells_exit
 
 from .calls import delegates, only_looks, patches, reads_file
 from .failures import (
+    begin_of,
     failure_in,
     is_made,
+    is_unwritten,
     refusal_in,
     refused_for,
     rejection_in,
@@ -28,15 +30,28 @@ class CallFailure(NamedTuple):
     """Whether the call changed nothing: a test that fails behind it does not undo what it wrote."""
 
 
-def failure_of(call: MessageText, result: str, *, changes: bool, rules_3: bool) -> CallFailure:
-    """Return what failed by the *result* of *call*, of which is known whether it *changes* something."""
+def failure_of(call: MessageText, result: str, *, failed: bool, changes: bool, rules_3: bool) -> CallFailure:
+    """Return the failure that the *result* of *call* tells.
+
+    Whether its message says that it *failed* is known, and whether it *changes* something.
+    """
     why = _undone_for(call, result, changes=changes, rules_3=rules_3)
-    is_undone = bool(why) and (patches(call) or not (trace_in(result) or failure_in(result, rules_3=True)))
+    is_undone = bool(why) and (patches(call) or not _ran(result, why))
     if not why and not only_looks(call) and not (rules_3 and delegates(call)):
         why = (trace_in(result) if rules_3 else "") or failure_in(result, rules_3=rules_3)
+        if not why and failed:
+            # a command that failed wrote what it wrote before
+            why, is_undone = begin_of(result), patches(call) or reads_file(call)
     if why and rules_3 and (before := trace_before(result)).rsplit("\n", 1)[-1] not in why:
         why = before
     return CallFailure(why, is_undone)
+
+
+def _ran(result: str, why: str) -> bool:
+    """Tell whether a command that failed did run by its *result*, and so wrote what it wrote before."""
+    if trace_in(result) or failure_in(result, rules_3=True):
+        return True
+    return tells_exit(why) and not is_unwritten(result)
 
 
 def _undone_for(call: MessageText, result: str, *, changes: bool, rules_3: bool) -> str:

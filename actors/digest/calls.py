@@ -84,7 +84,8 @@ _ENDLESS = re.compile(r"\b(?=[A-Za-z]{0,40}\d)([A-Za-z0-9]{20})[A-Za-z0-9+=]{100
 """A word with figures in it, of so many characters or more, longer than any name."""
 
 _DIGITS = "0123456789.,"
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+"""Where a word of a name begins."""
 
 OUTPUT = "output"
 """What was printed, where no call is known for it."""
@@ -310,7 +311,7 @@ def changes_something(call: MessageText, *, rules_3: bool) -> bool:
     if rules_3 and call.tool == "TaskCreate":
         # nothing but its own list
         return False
-    name = verb if isinstance(verb, str) else _CAMEL.sub("_", call.tool)
+    name = verb if isinstance(verb, str) else CAMEL.sub("_", call.tool)
     told = (shell_of(name) if rules_3 else name)[:400].encode("utf-8", "replace")
     told = _WRITES_NOTHING.sub(b" ", told) if rules_3 else told
     if not stands(_CHANGES, told) or stands(_LOOKS, told):
@@ -324,7 +325,7 @@ def only_looks(call: MessageText) -> bool:
     """Tell a call that shows what is there, by its verb: what it shows may tell of failures, and is none."""
     value = arguments_of(call)
     verb = value.get("command") or value.get("cmd")
-    told = (verb if isinstance(verb, str) else _CAMEL.sub("_", call.tool))[:400].encode("utf-8", "replace")
+    told = (verb if isinstance(verb, str) else CAMEL.sub("_", call.tool))[:400].encode("utf-8", "replace")
     return bool(stands(_LOOKS, told))
 
 

@@ -68,6 +68,7 @@ _MADE = re.compile(
 )
 """How an editor begins that made a change: what stands below is what checks say of it."""
 
+_UNWRITTEN = re.compile(r"(?i)permission denied|no such file|read-only file system|cannot create|is a directory")
 _NAMED_ERROR = re.compile(r"\W*((?:[A-Z]\d+ )?[A-Z][A-Za-z]+(?:Error|Exception)\b.{,160})")
 REFUSED_CHARS_MAX, REFUSED_LINE_CHARS = 1500, 160
 _REFUSED = re.compile(
@@ -144,6 +145,11 @@ def is_made(result: str) -> bool:
     return bool(_MADE.match(result))
 
 
+def is_unwritten(result: str) -> bool:
+    """Tell whether a command's *result* says that a file could not be written."""
+    return bool(_UNWRITTEN.search(result[-TEST_CHARS:]))
+
+
 def refused_for(result: str) -> str:
     """Return the line in which a *result* names the error for which nothing was changed, or an empty text."""
     lines = result[:REFUSAL_CHARS].split("\n")
@@ -162,8 +168,11 @@ def rejection_in(result: str) -> str:
 
 def undone_in(result: str) -> str:
     """Return the words in which a *result* begins by saying that its call was not done, or an empty text."""
-    if len(result) > REFUSED_CHARS_MAX or not _UNDONE.match(result):
-        return ""
+    return begin_of(result) if len(result) <= REFUSED_CHARS_MAX and _UNDONE.match(result) else ""
+
+
+def begin_of(result: str) -> str:
+    """Return the first words of a *result*: two lines of it, in one."""
     words = [line.strip() for line in result[:REFUSED_CHARS_MAX].split("\n") if line.strip()]
     return " ".join(" ".join(words[:2])[: REFUSED_LINE_CHARS * 2].split())
 

@@ -21,12 +21,10 @@ from actors.core.message_texts import redacted_texts, texts_of
 from actors.core.observations import with_calls
 from actors.core.pins import pinned_numbers
 from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
-from actors.core.request_marks import as_said as as_request
 from actors.core.shrink import shrinkable_tokens
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.core.text.notices import is_notice
-from actors.core.text.spoken import spoken
 from actors.core.units import Unit, instructions, units
 from protocol.account import Account, AccountRequest
 from protocol.policy import share_of
@@ -325,10 +323,11 @@ class Ladder:
             return
         parts = with_calls(redacted_texts(map(as_said, unit.entries)), unit.entries)
         said = [AccountRequest(number=one.number, text=one.text) for one in relayed(parts)]
+        beside = () if unit.opens_block else said_beside(parts)
         said += [
-            AccountRequest(number=part.number, text=as_request(spoken(part.text)))
-            for part in said_beside(parts)
-            if not (unit.opens_block or is_notice(part.text))
+            self.requests.spoken(AccountRequest(number=part.number, text=part.text))
+            for part in beside
+            if not is_notice(part.text)
         ]
         for request in said:
             self.requests.take(request)

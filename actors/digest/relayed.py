@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 from actors.core.message_texts import MessageText, opened_text
 from actors.core.request_marks import as_said, with_question
+from actors.core.text.asked_secrets import without_asked_secret
 from actors.core.text.error_text import error_text
 from actors.core.text.kinds import parsed_json
 from actors.core.text.secrets import without_secrets
-from actors.core.text.spoken import SENT_FRAME
+from actors.core.text.spoken import SENT_FRAME, answered
 
-from .calls import arguments_of, clipped, one_line
+from .calls import CAMEL, arguments_of, clipped, one_line
 
 QUESTION_CHARS, CALL_CHARS = 200, 120
 """Of each question, and of a call that was refused."""
@@ -57,8 +58,8 @@ _REMARKS = tuple(
 )
 """What somebody said with an approval, or meanwhile: the call was done."""
 
-_DONE_WITH = re.compile(r"\s*<user_message>(?P<said>.*)</user_message>\s*", re.DOTALL)
-"""What Roo Code returns of its tool by which an assistant says that all is done."""
+_REPORTS = frozenset(("attempt_completion", "plan_mode_respond"))
+"""Tools of Cline and Roo Code by which an assistant shows a person what it did, or what it is about to do."""
 
 _ANSWERS = re.compile(
     r'\s*User has answered your questions: "(?P<pairs>.*)"\. You can now continue with the user\'s answers in mind\.'
@@ -66,29 +67,30 @@ _ANSWERS = re.compile(
     re.DOTALL,
 )
 _ASKS = re.compile(
-    r"(?i)AskUserQuestion|question|ask_?(?:the_?)?(?:user|human)(?:_?questions?)?|ask_followup_question"
-    r"|(?:request|get)_?(?:user|human)_?input|human_?input"
+    r"(?i)(?:mcp__\w{1,40}__|vscode_)?(?:AskUserQuestion|question|ask_?(?:the_?)?(?:user|human)(?:_?questions?)?"
+    r"|ask_?questions?|ask_followup_question|(?:request|get)_?(?:user|human)_?input|human_?input)"
 )
 """The name of a tool that asks a person."""
 
-_FETCHES = re.compile(r"(?i)fetch|brows|search|http|download|scrape|read|query|page|view|list|open|get_|content")
-"""The name of a tool whose result somebody else may have written."""
+_FETCHES = re.compile(
+    r"fetch|browser?|search|https?|request|download|scrape|crawl|read|query|page|view|list|open|get|content|cat|grep"
+    r"|glob|find"
+)
+"""Words in the name of a tool whose result somebody else may have written."""
 
-_EDITS_FILES = re.compile(r"(?i)(?:write|edit|apply|insert|execute|search_and|attempt)_\w{2,24}")
-"""Roo Code's and Kilo Code's tools that ask before they do something."""
+_EDITS_FILES = re.compile(
+    r"write_to_file|(?:multi_)?apply_diff|apply_patch|insert_content|search_(?:and_)?replace|(?:edit|delete)_file"
+    r"|replace_in_file|execute_command|attempt_completion"
+)
+"""Cline's, Roo Code's and Kilo Code's tools that ask before they do something."""
 
 UNANSWERED = "Unanswered"
 _SKIPPED = re.compile(
-    r"(?i)\s*(?:Q\d+:[^\n]*\n)?(?:the )?user (?:skipped|cancelled|canceled|dismissed|declined)\b[^\n]*"
+    r"(?i)\s*(?:Q\d+:[^\n]*\n)?(?:the )?user (?:has )?(?:skipped|cancell?ed|dismissed|declined)(?: to answer)?"
+    r"(?: (?:this|these|the|all|your|any|ask_\w{1,30}))?(?: (?:questions?|selection|dialog|prompt|request|input))?"
+    r"(?: without answering)?\.?\s{0,8}"
 )
-_ELEMENT = re.compile(r"\s*<(answer|feedback|user_message)>(?P<said>.*)</\1>\s*", re.DOTALL)
 _QUESTION_KEYS = ("question", "prompt", "message", "text", "query")
-_ASKS_SECRET = re.compile(r"(?i)passw|passphrase|secret|token|api.?key|\bpin\b|credential")
-_LIKE_SECRET = re.compile(r"\S*\d\S*")
-"""A word in an answer to who asks for one."""
-
-_NUMBERED = re.compile(r"(?m)^#(?=\d)")
-"""How a line of an account begins."""
 
 
 class Relayed(NamedTuple):
@@ -108,10 +110,9 @@ def relayed(parts: Iterable[MessageText]) -> Iterator[Relayed]:
         if part.tool:
             calls[part.call] = part
         elif part.trust == "tool" and (call := calls.get(part.call)) is not None:
-            text, outcome = _said_in(opened_text(part), call)
+            text, outcome = _said_in(opened_text(part), call, failed=part.failed)
             if text:
-                # no line of theirs begins as one of ours
-                yield Relayed(part.number, part.call, _NUMBERED.sub(" #", text), outcome)
+                yield Relayed(part.number, part.call, text, outcome)
 
 
 def said_beside(parts: Iterable[MessageText]) -> Iterator[MessageText]:
@@ -125,24 +126,32 @@ def said_beside(parts: Iterable[MessageText]) -> Iterator[MessageText]:
 def is_relayed(text: str, tool: str) -> bool:
     """Tell whether *text*, all that a call of *tool* returned, may be a user's words: no line of it is left out."""
     call = MessageText(number=0, trust="assistant", text="{}", tool=tool)
-    said, outcome = _said_in(text, call)
+    said, outcome = _said_in(text, call, failed=True)
     return bool(said and outcome)
 
 
-def _said_in(text: str, call: MessageText) -> tuple[str, str]:
-    """Return the words of a user in the result *text* of *call*, and its outcome where they are all of it."""
-    if answered := _answer(text, call):
-        return answered, "answered by the user"
-    if _FETCHES.search(call.tool) and not _EDITS_FILES.fullmatch(call.tool):
+def _said_in(text: str, call: MessageText, *, failed: bool) -> tuple[str, str]:
+    """Return the words of a user in the result *text* of *call*, and its outcome where they are all of it.
+
+    Of a call that *failed*, its program wrote the result, and not the page that it was to fetch.
+    """
+    if said := _answer(text, call):
+        return said, "answered by the user"
+    fetches = not _EDITS_FILES.fullmatch(call.tool) and any(map(_FETCHES.fullmatch, _words_of(call.tool)))
+    if fetches and not failed:
         return "", ""
-    refused, remark = _first_of(_REFUSALS, text), _first_of(_REMARKS, text)
-    if done := call.tool == "attempt_completion" and _DONE_WITH.fullmatch(text):
-        return with_question(as_said(done["said"]), f"to run {_head(call)}"), "answered by the user"
+    if call.tool in _REPORTS and (said := answered(text) or ""):
+        return with_question(as_said(said), f"to run {_head(call)}"), "answered by the user"
+    refused, remark = _first_of(_REFUSALS, text), "" if fetches else _first_of(_REMARKS, text)
     if not (refused or remark):
         refused, remark = _in_json(text, call)
     if said := as_said(_NOTE.sub("", refused)):
         return with_question(f"[refused] {said}", f"to run {_head(call)}"), "refused by the user"
     return (with_question(as_said(remark), f"to run {_head(call)}") if remark else ""), ""
+
+
+def _words_of(tool: str) -> list[str]:
+    return CAMEL.sub("_", tool).lower().replace("-", "_").split("_")
 
 
 def _first_of(forms: Iterable[re.Pattern[str]], text: str) -> str:
@@ -163,28 +172,23 @@ def _in_json(text: str, call: MessageText) -> tuple[str, str]:
 def _answer(text: str, call: MessageText) -> str:
     if not _ASKS.fullmatch(call.tool) or _SKIPPED.fullmatch(text):
         return ""
-    if answered := _ANSWERS.fullmatch(text):
-        pairs = _pairs(answered["pairs"], _questions(call))
+    if listed := _ANSWERS.fullmatch(text):
+        pairs = _pairs(listed["pairs"], _questions(call))
         told = [_with_question(said, question, call) for question, said in pairs if said != UNANSWERED]
         return "\n".join(told)
     if len(text) > ANSWER_CHARS_MAX or error_text(text):
         return ""
-    element = _ELEMENT.fullmatch(text)
-    return _with_question(element["said"] if element else text, _told(call), call)
+    said = answered(text)
+    return _with_question(text if said is None else said, _told(call), call)
 
 
 def _with_question(said: str, question: str, call: MessageText) -> str:
     """Return the words *said* behind the *question*, or the call where there is none; without a secret asked for."""
     if not said.strip():
         return ""
-    if _ASKS_SECRET.search(question) and not call.open:
-        said = _LIKE_SECRET.sub(lambda found: _hidden(found.group(), call), said)
+    said = said if call.open else without_asked_secret(said, question, call.number)
     asked = clipped(one_line(question), QUESTION_CHARS) if question.strip() else f"to run {_head(call)}"
     return with_question(as_said(said), asked)
-
-
-def _hidden(word: str, call: MessageText) -> str:
-    return without_secrets(f'password="{word}"', call.number).removeprefix("password=").strip('"')
 
 
 def _pairs(text: str, questions: list[str]) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.core.account_text import FORM, first_request, request_text
 from actors.core.entry import Entry
-from actors.core.message_texts import redacted_texts
+from actors.core.message_texts import redacted_texts, without_lead
 from actors.core.pressure import fixed_tokens, moving_tokens
 from actors.core.request_marks import (
     ABOVE,
@@ -28,6 +28,7 @@ from actors.core.request_marks import (
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.core.text.excerpt import excerpt
+from actors.core.text.gaps import GAP
 from actors.core.text.line_worths import Seeker
 from actors.core.text.spoken import REMINDER_CHARS_MIN, is_reminder, reminders_in, spoken
 from actors.core.units import Unit, speaks
@@ -147,7 +148,7 @@ class RequestList:
         self.staying.pop(request.number, None)
         # others refer to its lines as they were said
         self._tell_again(request)
-        self.take(self._spoken(request), self._beside(unit))
+        self.take(self.spoken(request), self._beside(unit))
 
     def take(self, request: AccountRequest, beside: Sequence[AccountRequest] = ()) -> None:
         """Take *request*, without what others of them say, and what those that stay *beside* it say."""
@@ -193,11 +194,14 @@ class RequestList:
         self.left_out_through = max([self.left_out_through, *gone])
         self._measure()
 
-    def _spoken(self, request: AccountRequest) -> AccountRequest:
+    def spoken(self, request: AccountRequest) -> AccountRequest:
         """Return *request* without what a program put around a person's words; of long reminders some lines stay."""
         if not self.rules_3:
             return request
         text = own_words(request.text)
+        bare = without_lead(text)
+        # where what a person said is shown whole, no pointer to the rest is needed
+        text = bare if GAP not in spoken(bare) != bare else text
         # what stood in the frame may look like a mark of ours, too
         alone = is_reminder(text)
         said = "" if alone and len(text) >= REMINDER_CHARS_MIN else as_said(spoken(text))

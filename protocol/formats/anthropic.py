@@ -71,7 +71,8 @@ def parse(message: Mapping[str, Any], role: Role) -> Message:
         elif block["type"] == "tool_result":
             _check_role(role, "user", "a tool's result stands in a user message", at)
             said = id_at(block, "tool_use_id", at=at, what="a result")
-            results.append(Result(id=said, at=f"{at}/tool_use_id"))
+            failed = block.get("is_error") is True
+            results.append(Result(id=said, at=f"{at}/tool_use_id", failed=failed))
         elif not found:
             fixed.append(_fixed(block))
         else:

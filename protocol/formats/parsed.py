@@ -39,10 +39,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One result; `id` is that of its call, `at` points to it."""
+    """One result; `id` is that of its call, `at` points to it; `failed` where its message says that the call did."""
 
     id: str
     at: str
+    failed: bool = False
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):

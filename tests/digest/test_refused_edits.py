@@ -82,3 +82,30 @@ def test_the_report_of_another_agent_may_speak_of_refusals() -> None:
         False,
         True,
     ]
+
+
+def answer_of(tool: str, result: str, *, is_error: bool, **arguments: str) -> tuple[AccountAct, str]:
+    """Return what an account tells of a call in the form of Anthropic Messages, and the account."""
+    call = {"type": "tool_use", "id": "c2", "name": tool, "input": arguments}
+    answer = {"type": "tool_result", "tool_use_id": "c2", "content": result, "is_error": is_error}
+    messages = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [answer]}]
+    of = play(talk(2_500), user("Mend it."), *messages, *looks(30, 20))
+    return next(act for step in account(of).steps for act in step.acts if act.call.startswith(tool)), told(of)
+
+
+def test_a_result_that_is_marked_as_an_error_is_one_whatever_it_says() -> None:
+    says = "The old text is ambiguous here."
+    act, text = answer_of("Edit", says, is_error=True, file_path="src/a.py", old_string="b", new_string="c")
+    assert (act.failed, act.outcome, "Changed:" in text) == (True, says, False)
+    act, text = answer_of("Edit", says, is_error=False, file_path="src/a.py", old_string="b", new_string="c")
+    assert (act.failed, "Changed: src/a.py" in text) == (False, True)
+
+
+def test_a_command_that_failed_wrote_what_it_wrote_before() -> None:
+    command = "cat > src/a.py <<'E'\nx = 1\nE\nmake check"
+    act, text = answer_of("Bash", "Exit code 2\nmake: nothing here", is_error=True, command=command)
+    assert act.failed
+    assert act.outcome == "Exit code 2\nmake: nothing here"
+    assert "Changed: src/a.py" in text
+    denied = "Exit code 1\nbash: src/a.py: Permission denied"
+    assert "Changed:" not in answer_of("Bash", denied, is_error=True, command=command)[1]

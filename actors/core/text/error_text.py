@@ -40,6 +40,7 @@ _LAST = re2.compile(r"^(?:Caused by: |\[?[\w.$]+(?:Error|Exception|Exit|Interrup
 ERROR_KEYS = ("error", "errors", "exception", "err", "traceback", "stderr")
 WORDS_KEYS = ("message", "detail", "details", "reason", "msg", "description", "output", "stdout")
 CODE_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status")
+EXIT_CODE = "exit code "
 FAILED = ("error", "failed", "failure")
 
 
@@ -62,6 +63,11 @@ def error_text(text: str) -> str:
     return _clipped("\n".join(dict.fromkeys([exits[0].strip(), *told])))
 
 
+def tells_exit(error: str) -> bool:
+    """Tell whether an *error*, as `error_text` returns it, begins with an exit code: what was called did run."""
+    return bool(_EXIT.search(error.split("\n", 1)[0][:300])) or error.startswith(EXIT_CODE)
+
+
 def _of_object(value: dict[str, Any]) -> str:
     code = next((value[key] for key in CODE_KEYS if isinstance(value.get(key), int) and value[key]), 0)
     failed = (
@@ -78,7 +84,7 @@ def _of_object(value: dict[str, Any]) -> str:
     if not said and failed:
         said = [f"{key}: {_told(value[key])}" for key in WORDS_KEYS if value.get(key) not in (None, "", [], {})][:1]
         said = said or ["the call failed"]
-    return "\n".join([f"exit code {code}", *said] if code and said else said)
+    return "\n".join([f"{EXIT_CODE}{code}", *said] if code and said else said)
 
 
 def _told(value: Any) -> str:

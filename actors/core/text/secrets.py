@@ -127,14 +127,18 @@ def hide(data: bytes, number: int) -> tuple[bytes, bytes, list[str]] | None:
         return None
     named, bare, handles, at = [], [], [], 0
     for start, end in places:
-        digits = hashlib.sha256(data[start:end]).hexdigest()[:HANDLE_DIGITS]
-        handle = f"[secret {digits} in message {number}]"
+        handle = handle_of(data[start:end], number)
         handles.append(handle)
         named += [data[at:start], handle.encode()]
         # a space, so that what stands around it does not grow together to a value that nobody wrote
         bare += [data[at:start], b" "]
         at = end
     return b"".join((*named, data[at:])), b"".join((*bare, data[at:])), list(dict.fromkeys(handles))
+
+
+def handle_of(secret: bytes, number: int) -> str:
+    """Return the handle of a *secret* in message *number*."""
+    return f"[secret {hashlib.sha256(secret).hexdigest()[:HANDLE_DIGITS]} in message {number}]"
 
 
 def secrets_in(data: bytes) -> list[str]:

@@ -32,10 +32,13 @@ SENT_FRAME = (
 )
 """In which Claude Code and OpenCode pass on what a person says while an agent works."""
 
+_RESULT = r"(?:\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:\s{0,8})?"
+"""How Cline begins a result."""
+
 _FRAMES = tuple(
-    re.compile(rf"\s*(?:{frame})\s*", re.DOTALL)
+    re.compile(frame, re.DOTALL)
     for frame in (
-        r"(?:\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:\s*)?(?:The user has provided feedback on the results\. "
+        rf"{_RESULT}(?:The user has provided feedback on the results\. "
         r"Consider their input to continue the task, and then attempt completion again\."
         r"|The user denied this operation and provided the following feedback:"
         r"|The user provided the following feedback:"
@@ -44,9 +47,13 @@ _FRAMES = tuple(
         SENT_FRAME,
         r"User (?:hints|steering update):\s*<user_input>(?P<said>.*)</user_input>\s*Internal instruction: .*",
         r"The previous session was interrupted because it got too long, the initial user request was: `(?P<said>.*)`",
+        r"Base directory for this skill: \S+\n.*\nARGUMENTS:(?P<said>.*)",
     )
 )
 """All of a message in which a program passes on what a person says."""
+
+_ANSWER = re.compile(rf"{_RESULT}<(answer|feedback|user_message)>(?P<said>.*)</\1>", re.DOTALL)
+"""All of a result in which Cline or Roo Code passes on what a person answers."""
 
 _OPENING = re.compile(r"\s*<([A-Za-z][\w-]{2,40})(?:\s[^>\n]{0,400})?>")
 _CLOSING = re.compile(r"</([a-z][a-z_-]{3,31})>\s{0,8}\Z")
@@ -70,15 +77,29 @@ def spoken(text: str) -> str:
         return f"{part['name']} {part.get('args', '')}".strip() if part.get("name") else text
     if asked := _asked(text):
         return asked
+    bare, name = _without_state(text)
+    framed = next(filter(None, (frame.fullmatch(bare.strip()) for frame in _FRAMES)), None)
+    said = framed["said"].strip() if framed else _around(bare)[1]
+    state = f"\n<{name}> … </{name}>" if name else ""
+    return f"{said}{state}" if said.strip() else text
+
+
+def answered(text: str) -> str | None:
+    """Return the words of a person in a result of nothing but them, without what is put around them; else None."""
+    bare = _without_state(text)[0].strip()
+    framed = next(filter(None, (frame.fullmatch(bare) for frame in (_ANSWER, *_FRAMES))), None)
+    return framed["said"].strip() if framed else None
+
+
+def _without_state(text: str) -> tuple[str, str]:
+    """Return *text* without the state of an editor below it, and the name of that element; empty without one."""
     closing = _CLOSING.search(text, max(0, len(text) - LOOKED_AT_CHARS))
     name = closing.group(1) if closing else ""
     start = text.rfind(f"\n<{name}>\n") if name in STATES else -1
-    # what stands behind another end is a person's
-    start = start if text.count(f"</{name}>", start) == 1 else -1
-    bare, state = (text, "") if start < 0 else (text[:start].rstrip(), f"\n<{name}> … </{name}>")
-    framed = next(filter(None, (frame.fullmatch(bare) for frame in _FRAMES)), None)
-    said = framed["said"].strip() if framed else _around(bare)[1]
-    return f"{said}{state}" if said.strip() else text
+    # what stands behind another end is a person's, and so is an element that begins otherwise
+    if start < 0 or not _begins(name, text[start + len(name) + 3 :]) or text.count(f"</{name}>", start) != 1:
+        return text, ""
+    return text[:start].rstrip(), name
 
 
 def reminders_in(text: str) -> str:
@@ -95,7 +116,12 @@ def is_reminder(text: str) -> bool:
 
 
 def _is_known(notice: Notice) -> bool:
-    return notice.name in REMINDERS and not passes_on(notice)
+    return notice.name in REMINDERS and not passes_on(notice) and _begins(notice.name, notice.text)
+
+
+def _begins(name: str, text: str) -> bool:
+    """Tell whether *text*, in an element of that *name*, begins as a program's does."""
+    return text.lstrip().startswith(STATES.get(name, ""))
 
 
 def _above(text: str) -> tuple[list[Notice], str]:
@@ -143,4 +169,9 @@ def _asked(text: str) -> str:
     if text[at:].strip() or name not in ASKS or f"<{name}>\n" not in text:
         return ""
     asked = [one.inner for one in found if one.name == name]
-    return "\n".join([*asked, *(one.whole for one in found if one.name not in ASKS[name] and one.name != name)])
+    return "\n".join([*asked, *(one.whole for one in found if one.name != name and not _is_beside(one, name))])
+
+
+def _is_beside(element: _Element, name: str) -> bool:
+    """Tell whether *element*, above one of *name* with a person's words, is not a person's."""
+    return element.name in ASKS[name] and _begins(element.name, element.inner)
