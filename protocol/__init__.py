@@ -1,7 +1,7 @@
 """What is said: types, facts, subjects, codec, provider formats and the client. Imports nothing of ours.
 
 The public face is `Client`, `FolderKeys` and the errors. Each is imported when it is asked for (PEP 562), since whoever
-reads one fact needs neither NATS nor a cipher.
+reads one fact needs neither NATS nor a cipher. Words that are ours stand in `infra/docs/glossary.md`.
 """
 
 from __future__ import annotations
