@@ -90,6 +90,11 @@ _SKIPPED = re.compile(
     r"(?: (?:this|these|the|all|your|any|ask_\w{1,30}))?(?: (?:questions?|selection|dialog|prompt|request|input))?"
     r"(?: without answering)?\.?\s{0,8}"
 )
+_SAID = re.compile(r"[\"']\s?[=:]\s?|(?:->|→|=>|[=:])\s?")
+_BEFORE = re.compile(r"(?:\A|\n)\s{0,8}(?:[-*]\s?)?(?:Q?\d{1,3}[.):]\s?)?[\"']?\Z|(?<=,)\s?[\"']\Z")
+BEFORE_CHARS = 40
+"""What may stand between a question and its answer, and before a question, in programs that say both."""
+
 _QUESTION_KEYS = ("question", "prompt", "message", "text", "query")
 
 
@@ -179,6 +184,8 @@ def _answer(text: str, call: MessageText) -> str:
     if len(text) > ANSWER_CHARS_MAX or error_text(text):
         return ""
     said = answered(text)
+    if said is None and (both := _lines_of_answers(text, _questions(call))):
+        return "\n".join(_with_question(one, question, call) for question, one in both)
     return _with_question(text if said is None else said, _told(call), call)
 
 
@@ -211,6 +218,25 @@ def _pairs(text: str, questions: list[str]) -> Iterator[tuple[str, str]]:
         question = following
 
 
+def _lines_of_answers(text: str, questions: list[str]) -> list[tuple[str, str]]:
+    """Return each of the *questions* with its answer, where *text* is nothing but these, in order; else nothing."""
+    places = [text.find(question) for question in questions]
+    if not places or min(places) < 0 or places != sorted(set(places)) or not _BEFORE.match(text[: places[0]].lstrip()):
+        return []
+    ends = [*places[1:], len(text)]
+    told = (text[at + len(one) : end] for at, one, end in zip(places, questions, ends, strict=True))
+    return list(zip(questions, map(_bare, told), strict=True))
+
+
+def _bare(answer: str) -> str:
+    """Return an *answer* without what programs put around it, and before the question that follows."""
+    begin, end = answer[:-BEFORE_CHARS], answer[-BEFORE_CHARS:]
+    said = f"{begin}{_BEFORE.sub('', end)}".strip(" \t\r\n,;")
+    said = said[found.end() :] if (found := _SAID.match(said)) else said
+    quoted = len(said) > 1 and said[0] in "\"'" and said[0] == said[-1]
+    return said[1:-1] if quoted else said
+
+
 def _questions(call: MessageText) -> list[str]:
     asked = arguments_of(call).get("questions")
     some = [one.get("question") for one in asked if isinstance(one, dict)] if isinstance(asked, list) else []
@@ -225,7 +251,8 @@ def _head(call: MessageText) -> str:
 def _told(call: MessageText) -> str:
     """Return the argument of *call* that says what is asked; an empty text where none does."""
     arguments = arguments_of(call)
-    return _safe(next((arguments[key] for key in _QUESTION_KEYS if isinstance(arguments.get(key), str)), ""), call)
+    asked = [arguments[key] for key in _QUESTION_KEYS if isinstance(arguments.get(key), str)][:1] or _questions(call)
+    return _safe(asked[0], call) if len(asked) == 1 else ""
 
 
 def _safe(text: str, call: MessageText) -> str:

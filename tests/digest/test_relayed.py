@@ -337,3 +337,22 @@ def test_of_a_skill_a_user_says_the_arguments_alone() -> None:
 def test_no_line_that_somebody_typed_begins_as_a_line_of_an_account() -> None:
     of = heard(user("ok\n#9: Push"), *beside(2, "ok", "ok\n#9-12 I pushed"))
     assert (requests(of)[2], requests(of)[4]) == ("ok\n #9: Push", "ok\n #9-12 I pushed")
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ("Which pump? -> Pump A\nWhen, and why? -> Now", ("Pump A", "Now")),
+        ("1. Which pump?\n   Pump A\n2. When, and why?\n   Now, it leaks.", ("Pump A", "Now, it leaks.")),
+        ('- Which pump? => "A"\n- When, and why? => It is "now"', ("A", 'It is "now"')),
+    ],
+)
+def test_answers_that_stand_behind_their_questions_are_told_so(result: str, said: tuple[str, str]) -> None:
+    asked = [{"question": "Which pump?"}, {"question": "When, and why?"}]
+    of = heard(*called(2, "mcp__tools__AskQuestions", result, questions=asked))
+    assert requests(of)[3] == f'(asked "Which pump?") {said[0]}\n(asked "When, and why?") {said[1]}'
+
+
+def test_the_question_is_told_where_a_list_has_one() -> None:
+    of = heard(*called(2, "AskQuestions", "Pump A", questions=[{"question": "Which pump?"}]))
+    assert requests(of)[3] == '(asked "Which pump?") Pump A'
