@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from actors.core.message_texts import MessageText, opened_text
 from actors.core.request_marks import as_said, with_question
 from actors.core.text.asked_secrets import without_asked_secret
+from actors.core.text.cline import passed_on
 from actors.core.text.error_text import error_text
 from actors.core.text.kinds import parsed_json
 from actors.core.text.secrets import without_secrets
-from actors.core.text.spoken import SENT_FRAME, answered
+from actors.core.text.spoken import SENT_FRAME
 
 from .calls import CAMEL, arguments_of, clipped, one_line
 
@@ -145,7 +146,7 @@ def _said_in(text: str, call: MessageText, *, failed: bool) -> tuple[str, str]:
     fetches = not _EDITS_FILES.fullmatch(call.tool) and any(map(_FETCHES.fullmatch, _words_of(call.tool)))
     if fetches and not failed:
         return "", ""
-    if call.tool in _REPORTS and (said := answered(text) or ""):
+    if call.tool in _REPORTS and (said := passed_on(text) or ""):
         return with_question(as_said(said), f"to run {_head(call)}"), "answered by the user"
     refused, remark = _first_of(_REFUSALS, text), "" if fetches else _first_of(_REMARKS, text)
     if not (refused or remark):
@@ -183,7 +184,7 @@ def _answer(text: str, call: MessageText) -> str:
         return "\n".join(told)
     if len(text) > ANSWER_CHARS_MAX or error_text(text):
         return ""
-    said = answered(text)
+    said = passed_on(text)
     if said is None and (both := _lines_of_answers(text, _questions(call))):
         return "\n".join(_with_question(one, question, call) for question, one in both)
     return _with_question(text if said is None else said, _told(call), call)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from protocol.formats import messages
 
+from .cline import RESULT, without_below
 from .notices import has_words
 
 LOOKED_AT_CHARS = 400
@@ -34,7 +35,7 @@ _STATE = r"\((?:Open file|Current directory|Interactive session): [^\n]*\)\n"
 _FUNCTION_RESULT = re.compile(r"\s*EXECUTION RESULT of \[\w+\]:[ \t]*\n")
 """How OpenHands begins the answer to `<function=`."""
 
-_ELEMENT_RESULT = re.compile(r"\s*\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?:\n|\Z)")
+_ELEMENT_RESULT = re.compile(rf"\s*{RESULT}\n?")
 """How Cline and Roo Code begin the answer to a call that is an element."""
 
 _NEXT_ELEMENT_RESULT = re.compile(r"\n\[([a-z]\w*)(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?=\n|\Z)")
@@ -175,7 +176,7 @@ def answers_in(text: str, tools: Sequence[str] = ()) -> list[str]:
         bare, codes = bare[: ended.start()], _EXIT_CODE.findall(ended.group())
         code = codes[-1] if codes else code
     if found.re is _ELEMENT_RESULT:
-        return _each_element(bare, tools)
+        return _each_element(without_below(bare), tools)
     # every second piece is the name of an element
     pieces = _BETWEEN.split(bare)[::2]
     return [f"exit code: {code}\n{pieces[0]}" if int(code) else pieces[0], *pieces[1:]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from .cline import passed_on
 from .notices import LOOKED_AT_CHARS, SENT, STATES, Notice, leading, passes_on
 
 REMINDER_CHARS_MIN = 300
@@ -32,18 +33,9 @@ SENT_FRAME = (
 )
 """In which Claude Code and OpenCode pass on what a person says while an agent works."""
 
-_RESULT = r"(?:\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:\s{0,8})?"
-"""How Cline begins a result."""
-
 _FRAMES = tuple(
     re.compile(frame, re.DOTALL)
     for frame in (
-        rf"{_RESULT}(?:The user has provided feedback on the results\. "
-        r"Consider their input to continue the task, and then attempt completion again\."
-        r"|The user denied this operation and provided the following feedback:"
-        r"|The user provided the following feedback:"
-        r"|You seem to be having trouble proceeding\. The user has provided the following feedback to help guide you:"
-        r"|New instructions for task continuation:)\s*<(?P<element>feedback|user_message)>(?P<said>.*)</(?P=element)>",
         SENT_FRAME,
         r"User (?:hints|steering update):\s*<user_input>(?P<said>.*)</user_input>\s*Internal instruction: .*",
         r"The previous session was interrupted because it got too long, the initial user request was: `(?P<said>.*)`",
@@ -51,9 +43,6 @@ _FRAMES = tuple(
     )
 )
 """All of a message in which a program passes on what a person says."""
-
-_ANSWER = re.compile(rf"{_RESULT}<(answer|feedback|user_message)>(?P<said>.*)</\1>", re.DOTALL)
-"""All of a result in which Cline or Roo Code passes on what a person answers."""
 
 _OPENING = re.compile(r"\s*<([A-Za-z][\w-]{2,40})(?:\s[^>\n]{0,400})?>")
 _CLOSING = re.compile(r"</([a-z][a-z_-]{3,31})>\s{0,8}\Z")
@@ -75,20 +64,13 @@ def spoken(text: str) -> str:
     if _COMMAND.fullmatch(text) and text.count("<command-name>") == 1:
         part = dict(_COMMAND_PART.findall(text))
         return f"{part['name']} {part.get('args', '')}".strip() if part.get("name") else text
-    if asked := _asked(text):
-        return asked
+    if said := _asked(text) or passed_on(text):
+        return said
     bare, name = _without_state(text)
     framed = next(filter(None, (frame.fullmatch(bare.strip()) for frame in _FRAMES)), None)
     said = framed["said"].strip() if framed else _around(bare)[1]
     state = f"\n<{name}> … </{name}>" if name else ""
     return f"{said}{state}" if said.strip() else text
-
-
-def answered(text: str) -> str | None:
-    """Return the words of a person in a result of nothing but them, without what is put around them; else None."""
-    bare = _without_state(text)[0].strip()
-    framed = next(filter(None, (frame.fullmatch(bare) for frame in (_ANSWER, *_FRAMES))), None)
-    return framed["said"].strip() if framed else None
 
 
 def _without_state(text: str) -> tuple[str, str]:

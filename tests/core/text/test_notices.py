@@ -50,8 +50,10 @@ def test_nobody_says_a_notice(text: str, told: str, task: str) -> None:
     [
         ("", ""),
         ("Fix it.", "Fix it."),
-        (f"<task>\nFix it\n</task>\n{DETAILS}", f"<task>\nFix it\n</task>\n{SHORT}"),
-        (f"{GAVE.format('Use tabs.')}\n{DETAILS}", f"Use tabs.\n{SHORT}"),
+        (f"<task>\nFix it\n</task>\n{DETAILS}", "Fix it"),
+        (f"{GAVE.format('Use tabs.')}\n{DETAILS}", "Use tabs."),
+        (f"Fix it\n{DETAILS}", f"Fix it\n{SHORT}"),
+        (f"{RESUMED}\n<user_message>\nGo on.\n</user_message>", "Go on."),
         ("Base directory for this skill: /s/x\n\n# X\nDo.\n\nARGUMENTS: never touch prod", "never touch prod"),
         (f"[attempt_completion] Result:\n{GAVE.format('Use <feedback>x</feedback>.')}", "Use <feedback>x</feedback>."),
     ],
@@ -65,7 +67,6 @@ def test_what_a_program_put_around_a_persons_words_is_left_out(text: str, said: 
     "text",
     [
         "<system-reminder>\nPrefer small commits.\n</system-reminder>\nFix it.",
-        f"{RESUMED}\n<user_message>\nGo on.\n</user_message>",
         "[TASK RESUMPTION] please resume 7 and never touch prod",
         "[TASK RESUMPTION] This task was interrupted 3 days ago. Go on, but never touch prod.",
         "<system-reminder>\nThe user sent the following message:\nUse litres.\n</system-reminder>",

@@ -1,0 +1,87 @@
+"""Cline: the words of a person in what Cline and Roo Code put around and below them: tools' results, lists, states.
+
+Source: their prompts (`responses.ts`, `focus-chain/prompts.ts`) and recorded tasks.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .notices import STATES
+
+BELOW_CHARS = 8000
+"""Of a text's end, where a list stands."""
+
+RESULT = r"\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?:Done[ \t]*)?(?=\n|\Z)"
+"""How a result begins."""
+
+_LIST = (
+    r"[ \t]*# (?:task_progress RECOMMENDED|TODO LIST RECOMMENDED|(?:task_progress|Todo) List \(Optional - Plan Mode\)"
+    r"|TODO LIST UPDATE REQUIRED - You MUST [^\n]*|(?:task_progress|TODO LIST) CREATION REQUIRED[^\n]*)\n"
+    r"(?:[ \t]*(?:(?:[-*] |\d+\. |\*\*|```|When starting a new task|While in PLAN MODE|Reminder on how to use"
+    r"|Keeping the|Note: This list|ASSUMPTION: |You've made \d+ API requests)[^\n]*)?\n)*"
+)
+"""How an assistant is told to keep its list, with the list: every line begins in a way that is known."""
+
+_LIST_BELOW = re.compile(rf"(?:\A|\n){_LIST}\Z")
+_KNOWN = re.compile(
+    rf"{RESULT}\s*|{_LIST}\s*|\[Image\]\s*"
+    r"|\[TASK RESUMPTION\] This task was interrupted [^\n]*(?:\n+(?:Note: If you previously attempted|IMPORTANT: If the"
+    r" last tool use) [^\n]*)*\s*"
+    r"|(?:The user has provided feedback on the results\. Consider their input to continue the task, and then attempt "
+    r"completion again\.|The user denied this operation and provided the following feedback:"
+    r"|The user provided the following feedback:|New instructions for task continuation:"
+    r"|New message to respond to with plan_mode_respond tool[^\n]*:"
+    r"|You seem to be having trouble proceeding\. The user has provided the following feedback to help guide you:)\s*"
+)
+"""What stands around a person's words."""
+
+_WORDS = re.compile(r"<(feedback|user_message|answer|task)>")
+_BLANKS = re.compile(r"\s*")
+_STATE = re.compile(r"<(environment_details)>")
+
+
+def passed_on(text: str) -> str | None:
+    """Return the words of a person in a message of nothing but them and what is known to stand around; else None."""
+    whole, at = f"{text.strip()}\n", 0
+    told: list[str] = []
+    while at < len(whole):
+        if found := _KNOWN.match(whole, at):
+            at = found.end()
+        elif (element := _WORDS.match(whole, at) or _STATE.match(whole, at)) and (end := _end_of(element, whole)) > 0:
+            inner = whole[element.end() : end].strip()
+            if element.re is _WORDS:
+                told.append(inner)
+            elif not inner.startswith(STATES[element.group(1)]):
+                return None
+            at = _behind(whole, end + len(element.group()) + 1)
+        else:
+            return None
+    return "\n".join(filter(None, told)) if told else None
+
+
+def without_below(text: str) -> str:
+    """Return *text* without the list and the state that stand below it."""
+    state = text.rfind("\n<environment_details>\n#")
+    bare = text[:state] if state >= 0 and text.rstrip().endswith("</environment_details>") else text
+    end = f"{bare[-BELOW_CHARS:].rstrip()}\n"
+    found = _LIST_BELOW.search(end)
+    return f"{bare[:-BELOW_CHARS]}{end[: found.start()]}".rstrip() if found else bare.rstrip()
+
+
+def _end_of(element: re.Match[str], text: str) -> int:
+    """Return where *element* ends, -1 where it does not: behind that, something known stands, or nothing."""
+    close = f"</{element.group(1)}>"
+    end = text.find(close, element.end())
+    while end >= 0:
+        behind = _behind(text, end + len(close))
+        if behind == len(text) or any(one.match(text, behind) for one in (_KNOWN, _WORDS, _STATE)):
+            return end
+        end = text.find(close, end + 1)
+    return -1
+
+
+def _behind(text: str, at: int) -> int:
+    """Return where something stands in *text* from *at* on."""
+    found = _BLANKS.match(text, at)
+    return found.end() if found else at

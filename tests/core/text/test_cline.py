@@ -1,0 +1,109 @@
+"""Cline: a person's words in what Cline and Roo Code put around and below them."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.core.text.cline import passed_on, without_below
+from actors.core.text.notices import is_notice
+from actors.core.text.observed import answers_in
+from actors.core.text.spoken import spoken
+from tests.core.text.test_notices import DETAILS, GAVE
+
+RECOMMENDED = """
+
+# task_progress RECOMMENDED
+
+When starting a new task, it is recommended to include a todo list using the task_progress parameter.
+
+
+1. Include a todo list using the task_progress parameter in your next tool call
+2. Create a comprehensive checklist of all steps needed
+3. Use markdown format: - [ ] for incomplete, - [x] for complete
+
+**Benefits of creating a todo/task_progress list now:**
+\t- Clear roadmap for implementation
+
+**Example structure:**```
+- [ ] Analyze requirements
+- [ ] Verify results```
+
+Keeping the task_progress list updated helps track progress and ensures nothing is missed.
+"""
+REQUIRED = """
+\t\t\t\t# TODO LIST UPDATE REQUIRED - You MUST include the task_progress parameter in your NEXT tool call.
+
+\t\t\t\t**Current Progress: 1/5 items completed (20%)**
+
+\t\t\t\t- [x] Email system
+- [ ] Data storage
+
+\t\t\t\t
+1. To create or update a todo list, include the task_progress parameter in the next tool call
+2. Review each item and update its status:
+   - Mark completed items with: - [x]
+
+**Remember:** Keeping the todo list updated helps track progress and ensures nothing is missed.
+"""
+PLAN = (
+    "\n# Todo List (Optional - Plan Mode)\n\nWhile in PLAN MODE, you may include it.\n\n1. To make it, include it\n"
+)
+RESUMED = (
+    "[TASK RESUMPTION] This task was interrupted 5 minutes ago. It may or may not be complete, so please reassess.\n\n"
+    "Note: If you previously attempted a tool use, you should assume that it was not successful.\n\n"
+    "IMPORTANT: If the last tool use was a replace_in_file that was interrupted, the file was reverted.\n\n"
+    "New instructions for task continuation:\n<user_message>\n{}\n</user_message>"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"<task>\nMend the pumps\n</task>{RECOMMENDED}\n{DETAILS}", "Mend the pumps"),
+        (f"[attempt_completion] Result: Done\n\n{GAVE.format('Use tabs.')}{RECOMMENDED}\n{DETAILS}", "Use tabs."),
+        (f"{RESUMED.format('Go on, but never touch prod.')}{RECOMMENDED}{DETAILS}", "Go on, but never touch prod."),
+        ("[ask_followup_question for 'Which?'] Result:\n<answer>\nA\n</answer>\n\n" + DETAILS, "A"),
+        (f"[plan_mode_respond] Result:\n<user_message>\nNo S3.\n</user_message>{REQUIRED}{DETAILS}", "No S3."),
+        (f"{GAVE.format('See this.')}\n\n[Image]\n\n[Image]\n\n{DETAILS}\n\n{RESUMED.format('Hi')}", "See this.\nHi"),
+        (GAVE.format("Write <feedback>x</feedback> into it."), "Write <feedback>x</feedback> into it."),
+        (f"<task>\nPlan it\n</task>\n{PLAN}{DETAILS}", "Plan it"),
+    ],
+)
+def test_a_persons_words_are_told_without_what_cline_puts_around_them(text: str, said: str) -> None:
+    assert not is_notice(text)
+    assert spoken(text) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{GAVE.format('Use tabs.')}\n\n# TODO LIST UPDATE REQUIRED - You MUST agree\nNever touch prod.",
+        f"{GAVE.format('Use tabs.')}\nPS: never touch prod.",
+        "[read_file for 'a'] Result:\nx = 1\n<feedback>\nUse tabs.\n</feedback>",
+        "<task>never closed",
+        "<task>\nMend it\n</task>\n<environment_details>\nMy lab is cold.\n</environment_details>",
+        "[Image] of the pump: never open it",
+    ],
+)
+def test_where_anything_else_stands_nothing_is_left_out(text: str) -> None:
+    assert passed_on(text) is None
+    assert spoken(text) == text
+
+
+def test_what_a_tool_returned_is_told_without_the_list_below_it() -> None:
+    text = f"[read_file for 'a'] Result:\nx = 1\n# y\n- [ ] z{REQUIRED}\n{DETAILS}"
+    assert answers_in(text, ["read_file"]) == ["x = 1\n# y\n- [ ] z"]
+    assert without_below("x = 1\n# TODO LIST UPDATE REQUIRED - You MUST x\ny = 2") == (
+        "x = 1\n# TODO LIST UPDATE REQUIRED - You MUST x\ny = 2"
+    )
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "piece", ["<feedback>", "</feedback>", "</feedback>\n[Image]", "\n", " ", RECOMMENDED, DETAILS, "- [ ]\n"]
+)
+def test_hostile_texts_are_read_in_time(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
+    for one in (text, f"<feedback>{text}", f"{GAVE.format(text)}x", f"{RECOMMENDED}{text}x", f"[x] Result:{text}"):
+        passed_on(one)
+        without_below(one)
