@@ -19,7 +19,7 @@ from actors.core.text.told_table import is_summary, shorter_table
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
 
-from .call_failures import failure_of
+from .call_failures import NOTHING, failure_of
 from .calls import (
     OUTPUT,
     TASK_LIST,
@@ -80,7 +80,6 @@ INSTRUCTS_WORTH = 2.0
 ANSWER_CHARS_MAX = 90
 """Of an outcome where steps are joined."""
 
-NOTHING = "(no output)"
 NOTED_CHARS_MAX = 200
 """Of a result that only says that a thought or a note was taken."""
 
@@ -270,7 +269,10 @@ def _act(
     record = {} if hindsight.rules_3 and reads_file(call) else record_in(below, listed=hindsight.rules_3)
     files = files_written_by(call) if hindsight.rules_3 else ""
     changes = bool(files) or changes_something(call, rules_3=hindsight.rules_3)
-    failed, is_undone = failure_of(call, below, failed=says_failed, changes=changes, rules_3=hindsight.rules_3)
+    written = files.removeprefix(WRITES).split(", ") if files else []
+    failed, is_undone = failure_of(
+        call, below, says_failed=says_failed, changes=changes, files=written, rules_3=hindsight.rules_3
+    )
     files = "" if is_undone else files
     if hindsight.rules_3 and changes and not (files or failed):
         files = file_shown_in(result)

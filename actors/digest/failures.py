@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import re2
 
@@ -51,6 +52,9 @@ _NO_MATCH = re.compile(
             r"\bmust (?:first )?read (?:the )?file\b[^\n]{0,300}\b(?:before|first)\b|\bmust first read (?:the )?file\b",
             rf"\b(?:\d+|multiple) (?:matches|occurrences) (?:of|for) (?:the string|{_SOUGHT})"
             r"[^\n]{0,80}\b(?:but|expected|unique)\b",
+            r"\bhas been modified (?:on disk|by the user|externally)\b|\b0 of \d+ \w+ (?:were|have been) applied\b",
+            r"(?m:^)\W{0,3}dry[- ]run\b",
+            r"\A\W*(?:unable|failed) to (?:apply|create|edit|modify|replace|save|update|write)\b",
             r"\b0 occurrences found\b|\bexpected \d+ occurrences? but found \d+",
             r"\bcheck your input and try again\b",
         )
@@ -63,12 +67,20 @@ NO_MATCH_CHARS = 800
 """Of a result that says so: an editor that changed something shows what it put there."""
 
 _MADE = re.compile(
-    r"(?i)\s*(?:success\b|(?!(?:[^\n]*\b(?:not|no|failed|error)\b|[^\n]*n't\b))[^\n]{0,400}(?:\bsuccessfully\b"
-    r"|\bha(?:s|ve) been (?:applied|created|edited|modified|replaced|saved|updated|written)\b(?! since)))"
+    r"(?i)(?!(?:[^\n]*\b(?:not|no|failed|error|rejected|denied|refused|unable|cannot|dry[- ]run|would|must|0 of)\b"
+    r"|[^\n]*n't\b))(?:success\b|[^\n]{0,400}(?:\bsuccessfully\b"
+    r"|\bha(?:s|ve) been (?:applied|created|edited|saved|updated|written)\b))"
 )
 """How an editor begins that made a change: what stands below is what checks say of it."""
 
-_UNWRITTEN = re.compile(r"(?i)permission denied|no such file|read-only file system|cannot create|is a directory")
+MADE_CHARS = 1000
+"""Of a result, in which it begins so."""
+
+_UNWRITTEN = re.compile(
+    r"(?i)permission denied|no such file|read-only file|cannot (?:create|overwrite)|is a directory|no space left"
+)
+"""Of a shell, in a line with the name of a file that it could not write."""
+
 _NAMED_ERROR = re.compile(r"\W*((?:[A-Z]\d+ )?[A-Z][A-Za-z]+(?:Error|Exception)\b.{,160})")
 REFUSED_CHARS_MAX, REFUSED_LINE_CHARS = 1500, 160
 _REFUSED = re.compile(
@@ -142,12 +154,15 @@ def refusal_in(result: str, *, rules_3: bool) -> str:
 
 def is_made(result: str) -> bool:
     """Tell whether an editor's *result* begins by saying that it made the change."""
-    return bool(_MADE.match(result))
+    return bool(_MADE.match(result[:MADE_CHARS].lstrip()))
 
 
-def is_unwritten(result: str) -> bool:
-    """Tell whether a command's *result* says that a file could not be written."""
-    return bool(_UNWRITTEN.search(result[-TEST_CHARS:]))
+def is_unwritten(result: str, files: Iterable[str]) -> bool:
+    """Tell whether a command's *result* says that one of *files* could not be written."""
+    lines = result[-TEST_CHARS:].split("\n")
+    names = [name.rsplit("/", 1)[-1] for name in files]
+    told = (line for line in lines if _UNWRITTEN.search(line[:400]))
+    return any("No space left" in line or any(name in line for name in names) for line in told)
 
 
 def refused_for(result: str) -> str:

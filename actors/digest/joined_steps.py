@@ -15,7 +15,8 @@ from actors.core.text.noise import defines, is_idle
 from actors.core.text.told_table import is_summary
 from protocol.account import AccountAct, AccountStep
 
-from .account_steps import ANSWER_CHARS_MAX, EDIT_HEAD, NOTHING, REASON_HEAD
+from .account_steps import ANSWER_CHARS_MAX, EDIT_HEAD, REASON_HEAD
+from .call_failures import NOTHING
 from .calls import OUTPUT, TASK_LIST, clipped, one_line
 from .edits import NEW_MARK, newest_of
 from .pieces import ONE_MORE, named, pieces, pieces_of, told_shortly

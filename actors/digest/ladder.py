@@ -21,6 +21,7 @@ from actors.core.message_texts import redacted_texts, texts_of
 from actors.core.observations import with_calls
 from actors.core.pins import pinned_numbers
 from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
+from actors.core.request_marks import as_said as as_request
 from actors.core.shrink import shrinkable_tokens
 from actors.core.state import State
 from actors.core.text.count import Count
@@ -325,7 +326,7 @@ class Ladder:
         said = [AccountRequest(number=one.number, text=one.text) for one in relayed(parts)]
         beside = () if unit.opens_block else said_beside(parts)
         said += [
-            self.requests.spoken(AccountRequest(number=part.number, text=part.text))
+            self.requests.spoken(AccountRequest(number=part.number, text=as_request(part.text)))
             for part in beside
             if not is_notice(part.text)
         ]

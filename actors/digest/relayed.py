@@ -20,6 +20,7 @@ from actors.core.text.secrets import without_secrets
 from actors.core.text.spoken import SENT_FRAME
 
 from .calls import CAMEL, arguments_of, clipped, one_line
+from .failures import undone_in
 
 QUESTION_CHARS, CALL_CHARS = 200, 120
 """Of each question, and of a call that was refused."""
@@ -68,22 +69,28 @@ _ANSWERS = re.compile(
     re.DOTALL,
 )
 _ASKS = re.compile(
-    r"(?i)(?:mcp__\w{1,40}__|vscode_)?(?:AskUserQuestion|question|ask_?(?:the_?)?(?:user|human)(?:_?questions?)?"
-    r"|ask_?questions?|ask_followup_question|(?:request|get)_?(?:user|human)_?input|human_?input)"
+    r"(?i)(?:mcp__\w{1,40}__)?(?:AskUserQuestion|ask_?(?:the_?)?(?:user|human)(?:_?questions?)?|ask_followup_question"
+    r"|(?:request|get)_?(?:user|human)_?input|human_?input)|question"
 )
 """The name of a tool that asks a person."""
 
-_FETCHES = re.compile(
-    r"fetch|browser?|search|https?|request|download|scrape|crawl|read|query|page|view|list|open|get|content|cat|grep"
-    r"|glob|find"
-)
-"""Words in the name of a tool whose result somebody else may have written."""
+_MAY_ASK = re.compile(r"(?i)(?:mcp__\w{1,40}__|vscode_)?ask_?questions?")
+"""The name of one that may: it asks a person if it has a list of questions, and a service that answers if not."""
 
-_EDITS_FILES = re.compile(
+_FETCHES = re.compile(
+    r"(?i)fetch|search|brows|scrap|crawl|download|http|web|(?:\A|_)(?:read(?:er)?|query|page|view|list|open|get"
+    r"|content|cat|grep|glob|find)(?:_|\Z)"
+)
+"""In the name of a tool, its words parted: somebody else may have written what it returns."""
+
+_BUILT_IN = re.compile(r"WebFetch|WebSearch|Read|NotebookRead|Grep|Glob|LS")
+"""Claude Code's own of them: it says itself that one failed, and for which refusal."""
+
+_ASKS_FIRST = re.compile(
     r"write_to_file|(?:multi_)?apply_diff|apply_patch|insert_content|search_(?:and_)?replace|(?:edit|delete)_file"
     r"|replace_in_file|execute_command|attempt_completion"
 )
-"""Cline's, Roo Code's and Kilo Code's tools that ask before they do something."""
+"""Cline's, Roo Code's and Kilo Code's tools that ask a person before they do something."""
 
 UNANSWERED = "Unanswered"
 _SKIPPED = re.compile(
@@ -116,7 +123,7 @@ def relayed(parts: Iterable[MessageText]) -> Iterator[Relayed]:
         if part.tool:
             calls[part.call] = part
         elif part.trust == "tool" and (call := calls.get(part.call)) is not None:
-            text, outcome = _said_in(opened_text(part), call, failed=part.failed)
+            text, outcome = _said_in(opened_text(part), call, failed=part.failed, number=part.number)
             if text:
                 yield Relayed(part.number, part.call, text, outcome)
 
@@ -132,32 +139,32 @@ def said_beside(parts: Iterable[MessageText]) -> Iterator[MessageText]:
 def is_relayed(text: str, tool: str) -> bool:
     """Tell whether *text*, all that a call of *tool* returned, may be a user's words: no line of it is left out."""
     call = MessageText(number=0, trust="assistant", text="{}", tool=tool)
-    said, outcome = _said_in(text, call, failed=True)
-    return bool(said and outcome)
+    # whether the call failed is not known here: it may have, or not
+    return any(all(_said_in(text, call, failed=failed)) for failed in (False, True))
 
 
-def _said_in(text: str, call: MessageText, *, failed: bool) -> tuple[str, str]:
+def _said_in(text: str, call: MessageText, *, failed: bool, number: int | None = None) -> tuple[str, str]:
     """Return the words of a user in the result *text* of *call*, and its outcome where they are all of it.
 
-    Of a call that *failed*, its program wrote the result, and not the page that it was to fetch.
+    Of a built-in call that *failed*, its program wrote the result, and not the page that it was to fetch. The result
+    stands in message *number*.
     """
-    if said := _answer(text, call):
-        return said, "answered by the user"
-    fetches = not _EDITS_FILES.fullmatch(call.tool) and any(map(_FETCHES.fullmatch, _words_of(call.tool)))
-    if fetches and not failed:
+    number = call.number if number is None else number
+    fetches = not (_asks(call) or _ASKS_FIRST.fullmatch(call.tool)) and _FETCHES.search(
+        CAMEL.sub("_", call.tool).replace("-", "_")
+    )
+    if fetches and not (failed and _BUILT_IN.fullmatch(call.tool)):
         return "", ""
+    refused, remark = _first_of(_REFUSALS, text), "" if fetches else _first_of(_REMARKS, text)
+    if not (refused or failed) and (said := _answer(text, call, number)):
+        return said, "answered by the user"
     if call.tool in _REPORTS and (said := passed_on(text) or ""):
         return with_question(as_said(said), f"to run {_head(call)}"), "answered by the user"
-    refused, remark = _first_of(_REFUSALS, text), "" if fetches else _first_of(_REMARKS, text)
     if not (refused or remark):
-        refused, remark = _in_json(text, call)
+        refused, remark = _in_json(text, call, number)
     if said := as_said(_NOTE.sub("", refused)):
         return with_question(f"[refused] {said}", f"to run {_head(call)}"), "refused by the user"
     return (with_question(as_said(remark), f"to run {_head(call)}") if remark else ""), ""
-
-
-def _words_of(tool: str) -> list[str]:
-    return CAMEL.sub("_", tool).lower().replace("-", "_").split("_")
 
 
 def _first_of(forms: Iterable[re.Pattern[str]], text: str) -> str:
@@ -165,36 +172,41 @@ def _first_of(forms: Iterable[re.Pattern[str]], text: str) -> str:
     return next((found["said"].strip() for found in (form.fullmatch(text) for form in forms) if found), "")
 
 
-def _in_json(text: str, call: MessageText) -> tuple[str, str]:
+def _in_json(text: str, call: MessageText, number: int) -> tuple[str, str]:
     """Return why a user refused a *call*, or what was said with an approval, where Roo Code tells that in JSON."""
-    value: Any = parsed_json(text) if text.lstrip()[:1] == "{" and _EDITS_FILES.fullmatch(call.tool) else None
+    value: Any = parsed_json(text) if text.lstrip()[:1] == "{" and _ASKS_FIRST.fullmatch(call.tool) else None
     if not isinstance(value, dict) or not value.keys() <= {"status", "message", "feedback"}:
         return "", ""
     said = value.get("feedback")
-    said = _safe(said, call) if isinstance(said, str) else ""
+    said = _safe(said, call, number) if isinstance(said, str) else ""
     return (said, "") if value.get("status") == "denied" else ("", said if value.get("status") == "approved" else "")
 
 
-def _answer(text: str, call: MessageText) -> str:
-    if not _ASKS.fullmatch(call.tool) or _SKIPPED.fullmatch(text):
+def _asks(call: MessageText) -> bool:
+    return bool(_ASKS.fullmatch(call.tool) or (_MAY_ASK.fullmatch(call.tool) and _questions(call)))
+
+
+def _answer(text: str, call: MessageText, number: int) -> str:
+    if not _asks(call) or _SKIPPED.fullmatch(text) or undone_in(text):
         return ""
     if listed := _ANSWERS.fullmatch(text):
         pairs = _pairs(listed["pairs"], _questions(call))
-        told = [_with_question(said, question, call) for question, said in pairs if said != UNANSWERED]
+        told = [_with_question(said, question, call, number) for question, said in pairs if said != UNANSWERED]
         return "\n".join(told)
     if len(text) > ANSWER_CHARS_MAX or error_text(text):
         return ""
     said = passed_on(text)
     if said is None and (both := _lines_of_answers(text, _questions(call))):
-        return "\n".join(_with_question(one, question, call) for question, one in both)
-    return _with_question(text if said is None else said, _told(call), call)
+        return "\n".join(_with_question(one, question, call, number) for question, one in both)
+    return _with_question(text if said is None else said, _told(call), call, number)
 
 
-def _with_question(said: str, question: str, call: MessageText) -> str:
+def _with_question(said: str, question: str, call: MessageText, number: int) -> str:
     """Return the words *said* behind the *question*, or the call where there is none; without a secret asked for."""
     if not said.strip():
         return ""
-    said = said if call.open else without_asked_secret(said, question, call.number)
+    if not (call.open or said.strip() in _offered(call)):
+        said = without_asked_secret(said, question or "\n".join(_strings_of(call)), number)
     asked = clipped(one_line(question), QUESTION_CHARS) if question.strip() else f"to run {_head(call)}"
     return with_question(as_said(said), asked)
 
@@ -256,6 +268,22 @@ def _told(call: MessageText) -> str:
     return _safe(asked[0], call) if len(asked) == 1 else ""
 
 
-def _safe(text: str, call: MessageText) -> str:
-    """Return *text*, which stood in JSON, with handles also for secrets that the JSON had escaped."""
-    return text if call.open else without_secrets(text, call.number)
+def _strings_of(call: MessageText) -> list[str]:
+    return [*_questions(call), *(value for value in arguments_of(call).values() if isinstance(value, str))]
+
+
+def _offered(call: MessageText) -> set[str]:
+    """Return the answers that the questions of *call* offer: one of them is no secret."""
+    given = arguments_of(call)
+    asked = [given, *(given["questions"] if isinstance(given.get("questions"), list) else [])]
+    lists = [one["options"] for one in asked if isinstance(one, dict) and isinstance(one.get("options"), list)]
+    return {label for some in lists for one in some if isinstance(label := _label(one), str)}
+
+
+def _label(option: Any) -> Any:
+    return option.get("label") if isinstance(option, dict) else option
+
+
+def _safe(text: str, call: MessageText, number: int | None = None) -> str:
+    """Return *text*, which stood in JSON of message *number*, with handles also for secrets that it had escaped."""
+    return text if call.open else without_secrets(text, call.number if number is None else number)

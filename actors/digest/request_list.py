@@ -200,8 +200,9 @@ class RequestList:
             return request
         text = own_words(request.text)
         bare = without_lead(text)
+        said = spoken(bare)
         # where what a person said is shown whole, no pointer to the rest is needed
-        text = bare if GAP not in spoken(bare) != bare else text
+        text = bare if said != bare and GAP not in said else text
         # what stood in the frame may look like a mark of ours, too
         alone = is_reminder(text)
         said = "" if alone and len(text) >= REMINDER_CHARS_MIN else as_said(spoken(text))

@@ -30,6 +30,14 @@ MISSES = [
     ("Edit", "Found 3 matches of the string to replace, but replace_all is false. Set it, or make the string unique."),
     ("str_replace_based_edit_tool", "No replacement was performed, old_str `b` did not appear verbatim in src/a.py."),
 ]
+MISSES += [
+    ("edit", "Edit rejected: src/a.py has been modified by the user."),
+    ("edit", "The user denied this edit; src/a.py has been replaced by another version."),
+    ("edit", "File src/a.py has been modified on disk. Read it again before editing."),
+    ("edit", "0 of 3 hunks have been applied to src/a.py."),
+    ("edit", "Dry run: src/a.py would have been updated."),
+    ("edit", "Unable to edit src/a.py: the file must parse successfully first."),
+]
 MADE = [
     ("edit", "The file src/a.py has been updated.\nsrc/a.py:3: warning: key is not unique"),
     ("edit", "Edit applied successfully.\n\nLSP: 'b' could not be resolved, access denied"),
@@ -109,3 +117,38 @@ def test_a_command_that_failed_wrote_what_it_wrote_before() -> None:
     assert "Changed: src/a.py" in text
     denied = "Exit code 1\nbash: src/a.py: Permission denied"
     assert "Changed:" not in answer_of("Bash", denied, is_error=True, command=command)[1]
+
+
+@pytest.mark.parametrize(
+    ("command", "result", "is_changed"),
+    [
+        ("cat > src/a.py <<'E'\nx\nE\npython check.py", "Exit code 2\npython: can't open file 'check.py'", True),
+        ("cat > src/a.py <<'E'\nx\nE\nls build", "Exit code 2\nls: build: No such file or directory", True),
+        ("cd /srv && cat > src/a.py <<'E'\nx\nE\nmake", "Exit code 2\nmake: nothing", True),
+        ("test -d build && cat > src/a.py <<'E'\nx\nE", "Exit code 1", False),
+        ("grep -q old src/a.py && sed -i s/old/new/ src/a.py", "Exit code 1", False),
+        ("cat > src/a.py <<'E'\nx\nE", "Exit code 1\nbash: src/a.py: cannot overwrite existing file", False),
+        ("cat > src/a.py <<'E'\nx\nE", "Exit code 1\ncat: write error: No space left on device", False),
+    ],
+)
+def test_what_a_command_wrote_that_failed_is_told_where_it_must_have_run(
+    command: str, result: str, is_changed: bool
+) -> None:
+    act, text = answer_of("Bash", result, is_error=True, command=command)
+    assert act.failed
+    assert ("Changed: src/a.py" in text) == is_changed
+
+
+def test_a_call_that_failed_without_a_word_did_fail() -> None:
+    edit = {"file_path": "src/a.py", "old_string": "b", "new_string": "c"}
+    act, text = answer_of("Edit", "", is_error=True, **edit)
+    assert (act.failed, act.outcome, "Changed:" in text) == (True, "(no output)", False)
+    assert answer_of("Read", "File does not exist.", is_error=True, file_path="a.py")[0].failed
+    assert answer_of("Task", "Agent ran out of its quota.", is_error=True, description="x")[0].failed
+    made = "The file src/a.py has been updated.\nThe formatter behind it returned 2."
+    assert "Changed: src/a.py" in answer_of("Edit", made, is_error=True, **edit)[1]
+
+
+@pytest.mark.timeout(60)
+def test_a_long_line_is_read_in_time() -> None:
+    edited("edit", f"{' ' * 100_000}x")

@@ -1,4 +1,8 @@
-"""Asked secrets: of an answer to who asks for a password or a key, a handle stands for what may be one."""
+"""Asked secrets: of an answer to who asks for a password or a key, a handle stands for what may be one.
+
+A question for the value ("Which password?") makes a short answer a secret as a whole; one about it ("Rotate the API
+key now?") makes none but of a word with letters and figures.
+"""
 
 from __future__ import annotations
 
@@ -6,47 +10,77 @@ import re
 
 from .secrets import handle_of, without_secrets
 
-_ASKS = re.compile(
-    r"(?i)passw|passphrase|passcode|pwd\b|\bsecret\b|(?:api|access|ssh|private|licen[cs]e|encryption)[ _-]?key|\bpin\b"
-    r"|credential|\btoken\b(?! (?:budget|count|limit|size|type|usage|window))"
-    r"|kennwort|contraseña|contrasena|mot de passe|senha|hasło|парол|密码|密碼|パスワード|비밀번호"
+_NAME = (
+    r"(?:(?i:pass(?:word|wort|phrase|code)s?|pwd|(?:api|access|ssh|private|licen[cs]e|encryption)[ _-]?keys?"
+    r"|credentials?|kennwort|contraseña|contrasena|mot de passe|senha|hasło|parole?|密码|密碼|パスワード|비밀번호"
+    r"|(?:verification|security|one-time|2fa|otp)[ _-]?codes?|otp|pin[ _-]?(?:code|number)"
+    r"|(?<![a-z])(?:secret|token)s?(?![a-z]))|\bPINs?\b|парол\w*)"
 )
-_PIN = re.compile(r"(?i)\bpins?\b|passcode")
+_ASKS = re.compile(_NAME)
+_NO_SECRET = re.compile(r"(?i)\btoken (?:budget|count|limit|size|type|usage|window)|\bmax(?:imum)? tokens")
+_FOR_VALUE = re.compile(
+    rf"(?:(?i:\b(?:what|which|enter|paste|type|give|provide|send|tell|share|need|wie lautet|welche[sr]?|quel(?:le)?"
+    rf"|cuál|qual)\b)[^\n?]{{0,80}})?{_NAME}"
+    r"(?i:\W*(?:\Z|[?？:：。]|(?:please|bitte|for|of|to|is|was|do|does|did|should|shall|can|could|will|would)\b))"
+)
+"""The name of a secret at the end of what is asked, and not of something else, as a password's hash."""
+
+_ABOUT = re.compile(
+    r"(?i)\W*(?:where|how|who|when|why|wo|wer|wann|warum|shall|should|may|might|can|could|do|does|did|is|are|was|will|would|have|has|may|soll|darf|kann|ist"
+    r"|rotate|revoke|delete|remove|renew|keep|reset|change|store|save)\b"
+)
+"""How a question about one begins."""
+
+_CODE = re.compile(r"\bPIN|(?i:passcode|\bcodes?\b|\botp\b|pin[ _-](?:code|number))")
 _QUOTED = re.compile(r"\"[^\"\n]+\"|'[^'\n]+'|`[^`\n]+`|\S+")
 """A word, or words in quotes."""
 
-_AROUND = ".,;:!?()"
+_AROUND = ".,;:!?()[]{}"
 """What may stand around a word and is none of it; a mark of a sentence at the end of a password is shown."""
 
-_PLAIN = re.compile(r"(?i)yes|no|ok|okay|sure|none|later|skip|ja|nein|oui|non|sí|si|да|нет|是|否|はい|いいえ")
-CHARS_MIN, MIXED_CHARS_MIN = 4, 6
-"""Of a secret that is all of an answer, and of one among other words."""
+_PLAIN = re.compile(
+    r"(?i)\W*(?:yes|no|ok|okay|sure|none|later|skip|stop|never|absolutely|don'?t|do not|not now|unknown|ja|nein|nie"
+    r"|oui|non|jamais|sí|si|nunca|да|нет|是|否|はい|いいえ)\W*"
+)
+CHARS_MIN, MIXED_CHARS_MIN, WHOLE_WORDS = 4, 8, 6
+"""Of a secret that was asked for, and of one that was not; an answer of so many words is one as a whole."""
 
 
 def without_asked_secret(answer: str, question: str, number: int) -> str:
     """Return an *answer* with handles for what may be a secret, where the *question* asks for one.
 
-    *number* is the message it stands in. One word is taken for a secret unless it says yes or no.
+    *number* is the message that the answer stands in; several questions stand in a line each.
     """
-    if not _ASKS.search(question):
+    asked = _NO_SECRET.sub(" ", question)
+    if not _ASKS.search(asked) or _PLAIN.fullmatch(answer):
         return answer
-    is_alone, is_pin = len(answer.split()) == 1, bool(_PIN.search(question))
+    for_value = bool(_FOR_VALUE.search(asked)) and not _ABOUT.match(asked)
+    if for_value and "\n" not in asked and len(answer.split()) <= WHOLE_WORDS:
+        bare = answer.strip()
+        return answer.replace(bare, _handle(bare, number), 1)
+    is_code = for_value and bool(_CODE.search(asked))
 
     def hidden(found: re.Match[str]) -> str:
         whole = found.group()
-        word = whole.strip(_AROUND).strip("\"'`")
-        if not _is_like(word, is_alone=is_alone, is_pin=is_pin, is_quoted=whole[0] in "\"'`"):
-            return whole
-        return whole.replace(word, handle_of(word.encode("utf-8", "replace"), number), 1)
+        word = whole.strip(_AROUND).strip("\"'`").strip(_AROUND)
+        quoted = for_value and whole[0] in "\"'`" and not answer.lstrip().startswith("{")
+        if (quoted and len(word) >= CHARS_MIN) or _is_like(word, for_value=for_value, is_code=is_code):
+            return whole.replace(word, _handle(word, number), 1)
+        return whole
 
     return _QUOTED.sub(hidden, without_secrets(answer, number))
 
 
-def _is_like(word: str, *, is_alone: bool, is_pin: bool, is_quoted: bool) -> bool:
-    if len(word) < CHARS_MIN or _PLAIN.fullmatch(word):
-        return False
-    if is_alone or is_quoted or (is_pin and word.isdecimal()):
+def _is_like(word: str, *, for_value: bool, is_code: bool) -> bool:
+    """Tell whether a *word* among others may be a secret: letters and figures together, or many figures of a code."""
+    if is_code and len(word) >= CHARS_MIN and word.isdecimal():
         return True
     digits, letters = any(map(str.isdecimal, word)), any(map(str.isalpha, word))
     others = sum(not one.isalnum() for one in word)
-    return len(word) >= MIXED_CHARS_MIN and letters and (digits or others >= 2)
+    if not for_value:
+        return len(word) >= MIXED_CHARS_MIN and digits and letters and not others
+    return len(word) > CHARS_MIN and letters and (digits or others > 1) and "/" not in word
+
+
+def _handle(secret: str, number: int) -> str:
+    return handle_of(secret.encode("utf-8", "replace"), number)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from .notices import STATES
+from .notices import is_programs
 
 BELOW_CHARS = 8000
 """Of a text's end, where a list stands."""
@@ -52,7 +52,7 @@ def passed_on(text: str) -> str | None:
             inner = whole[element.end() : end].strip()
             if element.re is _WORDS:
                 told.append(inner)
-            elif not inner.startswith(STATES[element.group(1)]):
+            elif not is_programs(element.group(1), inner):
                 return None
             at = _behind(whole, end + len(element.group()) + 1)
         else:

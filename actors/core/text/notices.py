@@ -21,16 +21,24 @@ EVENTS = frozenset(
 )
 """Elements that tell something once."""
 
-STATES: dict[str, str | tuple[str, ...]] = {
-    "environment_details": ("#", "<"),  # Cline, Roo Code
-    "environment_context": ("<", "Current working directory:"),  # Codex
-    "ide_opened_file": "The user opened the file",  # Claude Code
-    "session_context": "This is the Gemini CLI",
-    "info-msg": "It is currently",  # Goose
-    "environment_info": "The user's current OS is",  # GitHub Copilot
-    "workspace_info": "I am working in a workspace",
-    "user_info": "OS Version",  # Cursor
-    "open_and_recently_viewed_files": "Recently viewed files",
+STATES = {
+    name: re.compile(rf"\s*(?:{begins})")
+    for name, begins in (
+        # Cline, Roo Code
+        (
+            "environment_details",
+            r"# (?:[\w .+-]{2,40} (?:Visible Files|Open Tabs)|Current (?:Time|Mode|Cost|Working Directory|Workspace)"
+            r"|Context Window Usage|Actively Running Terminals|Recently Modified Files|Reminders)",
+        ),
+        ("environment_context", r"<|Current working directory:"),  # Codex
+        ("ide_opened_file", r"The user opened the file"),  # Claude Code
+        ("session_context", r"This is the Gemini CLI"),
+        ("info-msg", r"It is currently"),  # Goose
+        ("environment_info", r"The user's current OS is"),  # GitHub Copilot
+        ("workspace_info", r"I am working in a workspace"),
+        ("user_info", r"OS Version"),  # Cursor
+        ("open_and_recently_viewed_files", r"Recently viewed files"),
+    )
 }
 """Elements that tell how things are just then, which the next one tells anew, and how each begins."""
 
@@ -84,7 +92,7 @@ _NOTHING_SAID = tuple(
         r"Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed\.",
         r'\{"type": ?"heartbeat", ?"reason": ?"\[This is an automated system message hidden from the user\]'
         r"[^\n]*\}",  # Letta
-        r"\[Image: (?:original \d+x\d+|source: )[^\]\n]*\]",  # Claude Code
+        r"\[Image: (?:original \d+x\d+|source: (?:[/~]|[A-Za-z]:))[^\]\n]*\]",  # Claude Code
     )
 )
 """What says all of a message, and nothing that happened."""
@@ -102,6 +110,12 @@ _BEHIND = re.compile(r"\s*(?:Read the output file to retrieve the (?:result|outp
 
 _SAYS = re.compile(r"<(?:feedback|user_feedback|user_message|user_input|answer|task)>")
 """How a person's words begin in what Cline or Roo Code puts around them."""
+
+
+def is_programs(name: str, inner: str) -> bool:
+    """Tell whether *inner*, in an element of that *name*, begins as what a program writes into it."""
+    begins = STATES.get(name)
+    return begins is None or bool(begins.match(inner))
 
 
 class Notice(NamedTuple):
@@ -198,7 +212,7 @@ def leading(text: str) -> tuple[list[Notice], str]:
         if end < 0 or text[behind : behind + 1] not in ("", "\n", "\r", "<"):
             break
         inner = text[found.end() : end]
-        if not inner.lstrip().startswith(STATES.get(name, "")):
+        if not is_programs(name, inner):
             # a person's element of the same name
             break
         told.append(Notice(name, inner))

@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from .cline import passed_on
-from .notices import LOOKED_AT_CHARS, SENT, STATES, Notice, leading, passes_on
+from .notices import LOOKED_AT_CHARS, SENT, STATES, Notice, is_programs, leading, passes_on
 
 REMINDER_CHARS_MIN = 300
 """Of reminders around a person's words: shorter ones stay with them."""
@@ -39,7 +39,7 @@ _FRAMES = tuple(
         SENT_FRAME,
         r"User (?:hints|steering update):\s*<user_input>(?P<said>.*)</user_input>\s*Internal instruction: .*",
         r"The previous session was interrupted because it got too long, the initial user request was: `(?P<said>.*)`",
-        r"Base directory for this skill: \S+\n.*\nARGUMENTS:(?P<said>.*)",
+        r"Base directory for this skill: \S+\n.*\n\nARGUMENTS:(?P<said>.*)",
     )
 )
 """All of a message in which a program passes on what a person says."""
@@ -79,7 +79,7 @@ def _without_state(text: str) -> tuple[str, str]:
     name = closing.group(1) if closing else ""
     start = text.rfind(f"\n<{name}>\n") if name in STATES else -1
     # what stands behind another end is a person's, and so is an element that begins otherwise
-    if start < 0 or not _begins(name, text[start + len(name) + 3 :]) or text.count(f"</{name}>", start) != 1:
+    if start < 0 or not is_programs(name, text[start + len(name) + 3 :]) or text.count(f"</{name}>", start) != 1:
         return text, ""
     return text[:start].rstrip(), name
 
@@ -98,12 +98,7 @@ def is_reminder(text: str) -> bool:
 
 
 def _is_known(notice: Notice) -> bool:
-    return notice.name in REMINDERS and not passes_on(notice) and _begins(notice.name, notice.text)
-
-
-def _begins(name: str, text: str) -> bool:
-    """Tell whether *text*, in an element of that *name*, begins as a program's does."""
-    return text.lstrip().startswith(STATES.get(name, ""))
+    return notice.name in REMINDERS and not passes_on(notice) and is_programs(notice.name, notice.text)
 
 
 def _above(text: str) -> tuple[list[Notice], str]:
@@ -156,4 +151,4 @@ def _asked(text: str) -> str:
 
 def _is_beside(element: _Element, name: str) -> bool:
     """Tell whether *element*, above one of *name* with a person's words, is not a person's."""
-    return element.name in ASKS[name] and _begins(element.name, element.inner)
+    return element.name in ASKS[name] and is_programs(element.name, element.inner)

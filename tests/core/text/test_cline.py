@@ -45,9 +45,7 @@ REQUIRED = """
 
 **Remember:** Keeping the todo list updated helps track progress and ensures nothing is missed.
 """
-PLAN = (
-    "\n# Todo List (Optional - Plan Mode)\n\nWhile in PLAN MODE, you may include it.\n\n1. To make it, include it\n"
-)
+PLAN = "\n# Todo List (Optional - Plan Mode)\n\nWhile in PLAN MODE, you may include it.\n\n1. To make it, include it\n"
 RESUMED = (
     "[TASK RESUMPTION] This task was interrupted 5 minutes ago. It may or may not be complete, so please reassess.\n\n"
     "Note: If you previously attempted a tool use, you should assume that it was not successful.\n\n"

@@ -91,6 +91,9 @@ def test_what_a_program_put_around_a_persons_words_is_left_out(text: str, said: 
         "<environment_context>\nThe lab is at 300 K.\n</environment_context>",
         "What is kT?\n<environment_details>\nMy lab is at 300 K.\n</environment_details>",
         "[Image: source of the leak is in room 3, never open it]",
+        "[Image: source: use the red one from the second row]",
+        "Mend it.\n<environment_details>\n# Staging\nuse port 9090\n</environment_details>",
+        "<environment_details>\n# Staging\nuse port 9090\n</environment_details>",
         "Background execution update:\n<background_output>a</background_output>\nNever push\n"
         "<background_output>b</background_output>",
         f"[SYSTEM NOTIFICATION - NOT USER INPUT]\n{ENDED}\nNever push.\n{ENDED}",
