@@ -10,6 +10,7 @@ import msgspec
 from actors.core.account_text import JOINED_LEVEL, WRITES
 from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.observations import with_calls
+from actors.core.text.cline import as_speech
 from actors.core.text.error_text import error_text
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.json_lines import ALIKE_HEAD, has_rows, names_columns
@@ -96,6 +97,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     beside = list(said_beside(parts)) if hindsight.rules_3 and not unit.opens_block else []
     others = [part for part in parts if part.trust != "tool" and not part.tool and part not in beside]
     spoken = [part.text.strip() for part in others if part.text.strip()]
+    spoken = [*map(as_speech, spoken)] if hindsight.rules_3 else spoken
     spoken += filter(None, (thought_in(part, notes=hindsight.rules_3) for part in parts))
     words = "\n".join(spoken)
     results: dict[str, str] = {}

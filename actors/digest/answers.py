@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from actors.core.entry import Entry
 from actors.core.message_texts import redacted_texts, without_lead
+from actors.core.text.cline import as_speech
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.sentences import sentences_of
 from actors.core.units import speaks
@@ -79,7 +80,7 @@ def question_before(answer: Entry, before: Entry) -> str:
 
 def _sentences(before: Entry) -> list[str]:
     """Return the sentences at the end of what the assistant said, each on one line, without programs."""
-    said = FENCED.sub(f" {GAP} ", without_lead(_said(before)))
+    said = FENCED.sub(f" {GAP} ", without_lead(as_speech(_said(before))))
     sentences = [told for one in sentences_of(said[-READ_CHARS:]) if (told := one_line(one))]
     # the first may begin in its middle
     return sentences[1:] if len(said) > READ_CHARS and len(sentences) > 1 else sentences

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from .kinds import parsed_json
 from .notices import is_programs
 
 BELOW_CHARS = 8000
@@ -37,6 +38,9 @@ _KNOWN = re.compile(
 """What stands around a person's words."""
 
 _WORDS = re.compile(r"<(feedback|user_message|answer|task)>")
+_SHOWS = ("attempt_completion", "ask_followup_question", "plan_mode_respond")
+"""Tools that do nothing but show a person something."""
+
 _BLANKS = re.compile(r"\s*")
 _STATE = re.compile(r"<(environment_details)>")
 
@@ -67,6 +71,25 @@ def without_below(text: str) -> str:
     end = f"{bare[-BELOW_CHARS:].rstrip()}\n"
     found = _LIST_BELOW.search(end)
     return f"{bare[:-BELOW_CHARS]}{end[: found.start()]}".rstrip() if found else bare.rstrip()
+
+
+def as_speech(text: str) -> str:
+    """Return what an assistant said without the elements of a last call that only shows something to a person."""
+    tool = next((name for name in _SHOWS if text.rstrip().endswith(f"</{name}>")), "")
+    start = text.rfind(f"<{tool}>") if tool else -1
+    if start < 0:
+        return text
+    inner = text[start:]
+    told = [_inside(inner, name) for name in ("result", "response", "question")]
+    options = parsed_json(_inside(inner, "options"))
+    told += [f"- {one}" for one in options if isinstance(one, str)] if isinstance(options, list) else []
+    shown = "\n".join(filter(None, told))
+    return f"{text[:start]}{shown}".strip() if shown else text
+
+
+def _inside(text: str, name: str) -> str:
+    start, end = text.find(f"<{name}>"), text.rfind(f"</{name}>")
+    return text[start + len(name) + 2 : end].strip() if 0 <= start < end else ""
 
 
 def _end_of(element: re.Match[str], text: str) -> int:

@@ -1,13 +1,17 @@
 """Frames: what a program puts around a result that it hands on, where that is no JSON.
 
-Source: Gemini CLI, `tools/shell.ts` and `tools/mcp-tool.ts`.
+Source: Gemini CLI, `tools/shell.ts` and `tools/mcp-tool.ts`; Cline, `responses.ts`.
 """
 
 from __future__ import annotations
 
 import re
 
-_BEGINNINGS = ("Command: ", "MCP tool '")
+_SAVED = ("The content was successfully saved to ", "The user made the following updates to your content:")
+_BEGINNINGS = ("Command: ", "MCP tool '", *_SAVED)
+
+BEGINNING_CHARS = 80
+"""Of a text, in which a frame begins."""
 
 END_CHARS = 2000
 """Of a text, in which it is looked for how a command ended."""
@@ -17,8 +21,19 @@ _SHELL_END = re.compile(r"(?:\n(?:Stderr|Error|Exit Code|Signal|Background PIDs|
 _AS_USUAL = re.compile(r"(?m)^(?:Process Group PGID: .*|\w[\w ]*: \((?:none|empty)\)|(?:Exit Code|Signal): 0)(?:\n|\Z)")
 """Lines which say that a command ended as it should."""
 
+_SAVED_FILE = re.compile(
+    r"\s{1,8}Here is the full, updated content of the file that was saved:\s{1,8}<final_file_content path=\"[^\"\n]*\">"
+    r".*</final_file_content>(?:\s{1,8}IMPORTANT: For any future changes to this file, [^\n]*)?",
+    re.DOTALL,
+)
+
 _MCP_ERROR = re.compile(r"MCP tool '[^'\n]{1,80}' reported tool error for function call: ")
 _RESPONSE = " with response: "
+
+
+def without_saved_file(text: str) -> str:
+    """Return what an editor says of a file that it saved, without the file; any other *text* as it is."""
+    return _SAVED_FILE.sub("", text, count=1) if text.lstrip().startswith(_SAVED) else text
 
 
 def without_shell_frame(text: str) -> str:
@@ -39,4 +54,4 @@ def failed_response(text: str) -> str:
 
 def may_be_framed(text: str) -> bool:
     """Tell cheaply whether a *text* may have one of the frames."""
-    return text.startswith(_BEGINNINGS)
+    return text[:BEGINNING_CHARS].lstrip().startswith(_BEGINNINGS)

@@ -69,6 +69,9 @@ _UNASKED = tuple(
         r"System: Potential loop detected\. [^\n]*",  # Gemini CLI
         r"Background execution update:\n<background_output>(?:(?!</background_output>).)*</background_output>"
         r"(?:\s{0,8}A previously backgrounded [^\n]*)?",
+        # Antigravity
+        r"The following is a <SYSTEM_MESSAGE> not actually sent by the user\.[^<]{0,300}<SYSTEM_MESSAGE>\s{0,8}"
+        r"(?:\[Message\] timestamp=\S+ sender=\S+ priority=\S+ content=)?(?P<told>(?:(?!</SYSTEM_MESSAGE>).)*)</SYSTEM_MESSAGE>",
         r"\^C KeyboardInterrupt",  # Aider
         r"I committed the changes with git hash \w+ & commit msg: [^\n]*",
         r"OBSERVATION:\nAction has been rejected by the user! Waiting for further user input\.(?:\n\[[^\]\n]*\])?",
@@ -92,6 +95,8 @@ _NOTHING_SAID = tuple(
         r"Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed\.",
         r'\{"type": ?"heartbeat", ?"reason": ?"\[This is an automated system message hidden from the user\]'
         r"[^\n]*\}",  # Letta
+        r"<USER_REQUEST>\s*</USER_REQUEST>(?:\s{0,8}<(ADDITIONAL_METADATA|USER_SETTINGS_CHANGE)>"
+        r"(?:(?!</\1>).)*</\1>)*",  # Antigravity
         r"\[Image: (?:original \d+x\d+|source: (?:[/~]|[A-Za-z]:))[^\]\n]*\]",  # Claude Code
     )
 )
@@ -127,7 +132,7 @@ class Notice(NamedTuple):
 
 def is_notice(text: str) -> bool:
     """Tell whether *text* is nothing but notices, so that nobody says it."""
-    if _is_one_of(_UNASKED, text) or _is_one_of(_NOTHING_SAID, text):
+    if _one_of(_UNASKED, text) or _one_of(_NOTHING_SAID, text):
         return True
     if _REMINDER.match(text[:LOOKED_AT_CHARS]):
         return not has_words(text)
@@ -135,9 +140,9 @@ def is_notice(text: str) -> bool:
     return bool(told) and bool(_BEHIND.fullmatch(rest)) and not any(map(passes_on, told))
 
 
-def _is_one_of(forms: tuple[re.Pattern[str], ...], text: str) -> bool:
+def _one_of(forms: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:
     bare = text.strip()
-    return any(form.fullmatch(bare) for form in forms)
+    return next(filter(None, (form.fullmatch(bare) for form in forms)), None)
 
 
 def passes_on(notice: Notice) -> bool:
@@ -152,8 +157,8 @@ def has_words(text: str) -> bool:
 
 def happened(text: str) -> str:
     """Return the events that the notices in *text* tell; an empty text where they say how things are."""
-    if _is_one_of(_UNASKED, text):
-        return text.strip()
+    if found := _one_of(_UNASKED, text):
+        return str(found.groupdict().get("told") or text).strip()
     told = (_event(one) for one in leading(text)[0] if one.name in EVENTS)
     return "\n".join(filter(None, told))
 

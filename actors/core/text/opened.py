@@ -13,7 +13,7 @@ import re2
 
 from protocol.formats import messages
 
-from .frames import failed_response, may_be_framed, without_shell_frame
+from .frames import failed_response, may_be_framed, without_saved_file, without_shell_frame
 from .kinds import JSON_DEPTH_MAX, is_deep, parsed_json
 from .patterns import stands
 from .recent import Recent
@@ -63,11 +63,11 @@ def opened(text: str, *, deep: bool = False) -> str:
 
 
 def _without_frame(text: str) -> str:
-    """Return a *text* without the frame of a shell, or the error that a tool answered."""
+    """Return a *text* without the frame of a shell or of an editor, or the error that a tool answered."""
     answered = failed_response(text)
     value = parsed_json(answered) if answered and len(answered) <= OPENED_CHARS_MAX else None
     if value is None or is_deep(value, JSON_DEPTH_MAX):
-        return without_shell_frame(text)
+        return without_shell_frame(without_saved_file(text))
     told = _opened(value[0] if isinstance(value, list) and len(value) == 1 else value, DEPTH_MAX, deep=True)
     told = told["error"] if isinstance(told, dict) and told.keys() == {"error"} else told
     return f"Error: {told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)}"

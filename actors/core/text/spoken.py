@@ -1,6 +1,7 @@
 """Spoken: a person's words without what a program put around them: frames, reminders, the state of an editor.
 
-Source: Claude Code, OpenCode, Codex, Cline, Roo Code, Gemini CLI, GitHub Copilot, Cursor, Crush: their code or runs.
+Source: Claude Code, OpenCode, Codex, Cline, Roo Code, Gemini CLI, GitHub Copilot, Cursor, Crush, Antigravity: their
+code or runs.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ _FRAMES = tuple(
         SENT_FRAME,
         r"User (?:hints|steering update):\s*<user_input>(?P<said>.*)</user_input>\s*Internal instruction: .*",
         r"The previous session was interrupted because it got too long, the initial user request was: `(?P<said>.*)`",
+        # Antigravity
+        r"<USER_REQUEST>(?P<said>(?:(?!</USER_REQUEST>).)*)</USER_REQUEST>"
+        r"(?:\s{0,8}<(ADDITIONAL_METADATA|USER_SETTINGS_CHANGE)>(?:(?!</\2>).)*</\2>)*",
         r"Base directory for this skill: \S+\n.*\n\nARGUMENTS:(?P<said>.*)",
     )
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.text.cline import passed_on, without_below
+from actors.core.text.cline import as_speech, passed_on, without_below
 from actors.core.text.notices import is_notice
 from actors.core.text.observed import answers_in
+from actors.core.text.opened import opened
 from actors.core.text.spoken import spoken
 from tests.core.text.test_notices import DETAILS, GAVE
 
@@ -105,3 +106,25 @@ def test_hostile_texts_are_read_in_time(piece: str) -> None:
     for one in (text, f"<feedback>{text}", f"{GAVE.format(text)}x", f"{RECOMMENDED}{text}x", f"[x] Result:{text}"):
         passed_on(one)
         without_below(one)
+
+
+def test_what_an_assistant_shows_a_person_is_its_speech() -> None:
+    done = "I looked.\n<attempt_completion>\n<result>\nThe pumps <b>run</b>.\n</result>\n</attempt_completion>"
+    assert as_speech(done) == "I looked.\nThe pumps <b>run</b>."
+    ask = (
+        '<ask_followup_question>\n<question>Which?</question>\n<options>["A", "B"]</options>\n</ask_followup_question>'
+    )
+    assert as_speech(ask) == "Which?\n- A\n- B"
+    for other in ("<attempt_completion>", "</attempt_completion>", "<read_file><path>a</path></read_file>", ""):
+        assert as_speech(other) == other
+
+
+def test_of_a_file_that_was_saved_the_problems_stand_and_not_the_file() -> None:
+    saved = (
+        "\nThe content was successfully saved to a.ts.\n\nHere is the full, updated content of the file that was saved:"
+        '\n\n<final_file_content path="a.ts">\nx = 1\n</final_file_content>\n\nIMPORTANT: For any future changes to '
+        "this file, use the final_file_content shown above.\n\nNew problems detected after saving the file:\n- Line 2: no x"
+    )
+    assert opened(saved, deep=True).strip() == (
+        "The content was successfully saved to a.ts.\n\nNew problems detected after saving the file:\n- Line 2: no x"
+    )

@@ -38,6 +38,14 @@ RESUMED = "[TASK RESUMPTION] This task was interrupted 3 days ago. The conversat
         ("<system-reminder>\nThe list is empty.\n</system-reminder>", "The list is empty.", ""),
         (f"{REMINDER}\n- [ ] one\n{DETAILS}", "", ""),
         (RESUMED, "", ""),
+        ("<USER_REQUEST>\n\n</USER_REQUEST>\n<ADDITIONAL_METADATA>\n6:41\n</ADDITIONAL_METADATA>", "", ""),
+        (
+            "The following is a <SYSTEM_MESSAGE> not actually sent by the user. It is provided by the system.\n\n"
+            "<SYSTEM_MESSAGE>\n[Message] timestamp=2026-05-25T09:33:30Z sender=a/task-30 priority=PRIORITY_HIGH "
+            "content=Task id 30 finished\n</SYSTEM_MESSAGE>",
+            "Task id 30 finished",
+            "",
+        ),
     ],
 )
 def test_nobody_says_a_notice(text: str, told: str, task: str) -> None:
@@ -53,6 +61,11 @@ def test_nobody_says_a_notice(text: str, told: str, task: str) -> None:
         (f"<task>\nFix it\n</task>\n{DETAILS}", "Fix it"),
         (f"{GAVE.format('Use tabs.')}\n{DETAILS}", "Use tabs."),
         (f"Fix it\n{DETAILS}", f"Fix it\n{SHORT}"),
+        (
+            "<USER_REQUEST>\nSigue sin funcionar\n</USER_REQUEST>\n<ADDITIONAL_METADATA>\nThe local time is: 6:36.\n"
+            "</ADDITIONAL_METADATA>\n<USER_SETTINGS_CHANGE>\nThe user changed it.\n</USER_SETTINGS_CHANGE>",
+            "Sigue sin funcionar",
+        ),
         (f"{RESUMED}\n<user_message>\nGo on.\n</user_message>", "Go on."),
         ("Base directory for this skill: /s/x\n\n# X\nDo.\n\nARGUMENTS: never touch prod", "never touch prod"),
         (f"[attempt_completion] Result:\n{GAVE.format('Use <feedback>x</feedback>.')}", "Use <feedback>x</feedback>."),
@@ -90,6 +103,7 @@ def test_what_a_program_put_around_a_persons_words_is_left_out(text: str, said: 
         "<environment_details>\nMy lab is at 300 K, never above.\n</environment_details>\nWhat is kT?",
         "<environment_context>\nThe lab is at 300 K.\n</environment_context>",
         "What is kT?\n<environment_details>\nMy lab is at 300 K.\n</environment_details>",
+        "<USER_REQUEST>\nMend it.\n</USER_REQUEST>\n<ADDITIONAL_METADATA>\nx\n</ADDITIONAL_METADATA>\nNever push.",
         "[Image: source of the leak is in room 3, never open it]",
         "[Image: source: use the red one from the second row]",
         "Mend it.\n<environment_details>\n# Staging\nuse port 9090\n</environment_details>",
