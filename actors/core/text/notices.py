@@ -71,7 +71,8 @@ _UNASKED = tuple(
         r"(?:\s{0,8}A previously backgrounded [^\n]*)?",
         # Antigravity
         r"The following is a <SYSTEM_MESSAGE> not actually sent by the user\.[^<]{0,300}<SYSTEM_MESSAGE>\s{0,8}"
-        r"(?:\[Message\] timestamp=\S+ sender=\S+ priority=\S+ content=)?(?P<told>(?:(?!</SYSTEM_MESSAGE>).)*)</SYSTEM_MESSAGE>",
+        r"(?:\[Message\] timestamp=\S+ sender=\S+ priority=\S+ content=)?"
+        r"(?P<told>(?:(?!</SYSTEM_MESSAGE>).)*)</SYSTEM_MESSAGE>",
         r"\^C KeyboardInterrupt",  # Aider
         r"I committed the changes with git hash \w+ & commit msg: [^\n]*",
         r"OBSERVATION:\nAction has been rejected by the user! Waiting for further user input\.(?:\n\[[^\]\n]*\])?",

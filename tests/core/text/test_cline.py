@@ -123,7 +123,7 @@ def test_of_a_file_that_was_saved_the_problems_stand_and_not_the_file() -> None:
     saved = (
         "\nThe content was successfully saved to a.ts.\n\nHere is the full, updated content of the file that was saved:"
         '\n\n<final_file_content path="a.ts">\nx = 1\n</final_file_content>\n\nIMPORTANT: For any future changes to '
-        "this file, use the final_file_content shown above.\n\nNew problems detected after saving the file:\n- Line 2: no x"
+        "this file, use what is shown above.\n\nNew problems detected after saving the file:\n- Line 2: no x"
     )
     assert opened(saved, deep=True).strip() == (
         "The content was successfully saved to a.ts.\n\nNew problems detected after saving the file:\n- Line 2: no x"
