@@ -91,6 +91,9 @@ OUTPUT = "output"
 """What was printed, where no call is known for it."""
 
 _THINKS = re.compile(r"(?i)(?:\w+_)?(?:think|thought|reason|reflect)(?:ing)?")
+_SEQUENTIAL = re.compile(r"(?i)(?:\w+_)?sequential_?thinking")
+"""MCP's server by which an assistant thinks in numbered steps."""
+
 _NOTES = re.compile(
     r"(?i)(?:(?:add|save|write|take|make|store|create|append|keep)_)?(?:an?_)?(?:notes?|memory|memories)"
     r"|remember|memori[sz]e"
@@ -345,9 +348,11 @@ def is_run(entries: Sequence[Entry]) -> bool:
 def thought_in(call: MessageText, *, notes: bool) -> str:
     """Return the assistant's thought, or with *notes* its note, where *call* is a tool for that only; else nothing."""
     is_note = notes and bool(_NOTES.fullmatch(call.tool))
-    if not is_note and not _THINKS.fullmatch(call.tool):
+    is_sequential = notes and bool(_SEQUENTIAL.fullmatch(call.tool))
+    if not is_note and not is_sequential and not _THINKS.fullmatch(call.tool):
         return ""
-    values = list(arguments_of(call).values())
+    arguments = arguments_of(call)
+    values = [arguments.get("thought")] if is_sequential else list(arguments.values())
     text = values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
     return "" if is_note and (len(text) < NOTE_CHARS_MIN or " " not in text) else text
 
