@@ -23,7 +23,7 @@ from .edits import EDITS, edits_in, edits_text
 from .habits import PURPOSE, PURPOSE_CHARS_MAX
 from .hindsight import Hindsight
 from .repeats import is_output
-from .written_files import files_patched, files_written, line_of, shell_of
+from .written_files import files_patched, files_written, line_of, shell_of, without_way
 
 MODE = "command"
 """The argument by which a tool that does several things is told which one; of others it is a whole command line."""
@@ -333,7 +333,7 @@ def only_looks(call: MessageText) -> bool:
 
 
 def _shortly(text: str, *, whole_paths: bool = False) -> str:
-    line = one_line(text)
+    line = without_way(one_line(text)) if whole_paths else one_line(text)
     if whole_paths and " " not in line:
         return line if len(line) <= PATH_CHARS else f"{GAP}{line[-PATH_CHARS:]}"
     return line if len(line) <= TARGET_CHARS else f"{line[:TARGET_CHARS]}{GAP}"

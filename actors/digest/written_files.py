@@ -17,6 +17,9 @@ COMMAND_CHARS_MAX = 8_000
 SHELL_CHARS_MAX = 2_000
 """Of what is left for the shell without the texts below it, which is read character by character."""
 
+_WAY = re.compile(r"cd (?:/d )?(\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s;&\"']{1,400}) ?(&&|;) ")
+"""How a command begins that first goes to a folder."""
+
 FILES_MAX, DEPTH_MAX = 4, 2
 """Files of one command that are named; and shells within shells."""
 
@@ -74,6 +77,14 @@ def line_of(words: list[str]) -> str:
     name, *options = words[:-1] or [""]
     is_shell = name.rpartition("/")[2] in _SHELLS and bool(options) and options[-1].endswith("c")
     return words[-1] if is_shell else shlex.join(words)
+
+
+def without_way(line: str) -> str:
+    """Return a command *line* that begins in a folder with the folder's last name alone: the way there is long."""
+    found = _WAY.match(line)
+    path = found[1].strip("\"'").rstrip("/\\") if found else ""
+    folder = re.split(r"[/\\]", path)[-1]
+    return line if not found or folder == path else f"cd …/{folder} {found[2]} {line[found.end() :]}"
 
 
 def shell_of(command: str) -> str:

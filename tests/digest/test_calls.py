@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_calls_of_a_shell_in_words_are_told_as_lines_are() -> None:
 def test_a_numbered_thought_is_what_the_assistant_said() -> None:
     thought = "The valve leaks because its seal is of the wrong size."
     done = '{"thoughtNumber": 1, "totalThoughts": 8, "nextThoughtNeeded": true}'
-    numbered = {"thought": thought, "thoughtNumber": 1, "totalThoughts": 8, "nextThoughtNeeded": True}
+    numbered: dict[str, Any] = {"thought": thought, "thoughtNumber": 1, "nextThoughtNeeded": True}
     of = play(talk(2_500), user("Why?"), *called(2, "mcp_Sequential_Thinking_sequentialthinking", done, **numbered))
     play(of, *looks(30, 20))
     assert any(step.said == thought and not step.acts for step in account(of).steps)

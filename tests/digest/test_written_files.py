@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.digest.written_files import FILES_MAX, files_written, shell_of
+from actors.digest.written_files import FILES_MAX, files_written, shell_of, without_way
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,27 @@ def test_a_shell_reads_no_texts_but_those_that_are_commands(command: str, kept: 
     words = shell_of(command)
     assert kept in words
     assert not gone or gone not in words
+
+
+@pytest.mark.parametrize(
+    ("line", "short"),
+    [
+        ("cd /srv/data/projects/welpy && grep -n focus", "cd …/welpy && grep -n focus"),
+        ('cd "D:\\One Drive - x\\agente-rag" && pytest -x', "cd …/agente-rag && pytest -x"),
+        ("cd '/srv/my plant/'; make", "cd …/my plant ; make"),
+        ("cd ~/plant/front && npm test", "cd …/front && npm test"),
+        ("cd front && npm test", "cd front && npm test"),
+        ("cd /srv/plant", "cd /srv/plant"),
+        ("make && cd /srv/plant && make", "make && cd /srv/plant && make"),
+        ("cd", "cd"),
+    ],
+)
+def test_of_the_way_to_a_folder_its_last_name_is_told(line: str, short: str) -> None:
+    assert without_way(line) == short
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", ["/", "a/", " ", "\\", "a ", "'", '"'])
+def test_a_long_way_is_read_in_time(piece: str) -> None:
+    without_way(f"cd {piece * 100_000}")
+    without_way(f'cd "{piece * 100_000}')
