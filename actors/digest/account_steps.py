@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 
 import msgspec
 
@@ -43,6 +44,7 @@ from .calls import (
     without_endless_words,
     writes_task_list,
 )
+from .edit_blocks import EditBlock, without_blocks
 from .failures import TRACE_TITLE, failure_in, raised, trace_before, trace_in, without_frames
 from .hindsight import Hindsight
 from .records import is_record, record_in, record_text, shorter_record, without_known
@@ -81,6 +83,9 @@ INSTRUCTS_WORTH = 2.0
 ANSWER_CHARS_MAX = 90
 """Of an outcome where steps are joined."""
 
+WRITTEN_EDIT = "edit"
+"""The tool of an edit that stands in what an assistant said."""
+
 NOTED_CHARS_MAX = 200
 """Of a result that only says that a thought or a note was taken."""
 
@@ -99,7 +104,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     spoken = [part.text.strip() for part in others if part.text.strip()]
     spoken = [*map(as_speech, spoken)] if hindsight.rules_3 else spoken
     spoken += filter(None, (thought_in(part, notes=hindsight.rules_3) for part in parts))
-    words = "\n".join(spoken)
+    words, blocks = without_blocks("\n".join(spoken)) if hindsight.rules_3 else ("\n".join(spoken), [])
     results: dict[str, str] = {}
     failed = {part.call for part in parts if part.failed} if hindsight.rules_3 else set()
     outcomes = {one.call: one.outcome for one in relayed(parts) if one.outcome} if hindsight.rules_3 else {}
@@ -111,6 +116,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         elif part.trust == "tool" and part.number not in hindsight.overtaken:
             printed = f"{printed}\n{part.text}".strip()
     calls = [as_line(part) if hindsight.rules_3 else part for part in parts if part.tool]
+    calls += _edits_said(blocks, unit.first)
     speaker = speaker_of(unit.entries[0])
     # where several assistants speak, one of them often runs the tools and says what they printed; one alone reports
     if not calls and is_output(words, reports=hindsight.rules_3 and not speaker):
@@ -150,6 +156,14 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         acts=acts,
         speaker=speaker,
     )
+
+
+def _edits_said(blocks: Sequence[EditBlock], number: int) -> Iterator[MessageText]:
+    """Yield the edits that an assistant wrote into its text, one file after the other, as calls of message *number*."""
+    for path, some in groupby(blocks, key=lambda one: one.path):
+        edits = [{"old_string": one.old, "new_string": one.new} for one in some]
+        text = json.dumps({"path": path, "edits": edits}, ensure_ascii=False)
+        yield MessageText(number=number, trust="assistant", text=text, tool=WRITTEN_EDIT)
 
 
 def _says_nothing_new(call: MessageText, result: str, hindsight: Hindsight) -> bool:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from actors.core.text.gaps import GAP
 
+from .edit_blocks import edit_blocks
+
 NEW_MARK, OLD_MARK, BESIDE_MARK = "+ ", "- ", "  "
 NEW_SHARE = 0.65
 """Of the room, for what is new where all is too long."""
@@ -37,6 +39,9 @@ def edits_in(arguments: Mapping[str, Any]) -> tuple[list[Edit], frozenset[str]]:
             edits = [edit for one in value if (edit := _edit(one)[0])]
             if len(edits) == len(value):
                 return edits, frozenset((name,))
+    for name, value in arguments.items():
+        if isinstance(value, str) and (blocks := edit_blocks(value)):
+            return [Edit(one.old, one.new) for one in blocks], frozenset((name,))
     edit, names = _edit(arguments)
     return ([edit], names) if edit else ([], frozenset())
 

@@ -27,6 +27,7 @@ from protocol.account import Account, AccountValue
 from protocol.facts import DigestItem
 
 from .calls import arguments_of, as_said, clipped, is_printed, one_line
+from .edit_blocks import without_blocks
 from .fragments import without_parts
 from .records import fields_of
 
@@ -225,7 +226,9 @@ def _plain_text(part: MessageText) -> str:
         # switches say nothing beside a value
         each = ({name: item} for name, item in arguments.items() if item is not None and not isinstance(item, bool))
         return "\n".join(line for one in each for line in json_lines(one))
-    return with_labels(opened_text(part)) if part.trust == "tool" else part.text
+    if part.trust == "tool":
+        return with_labels(opened_text(part))
+    return without_blocks(part.text)[0] if part.trust == "assistant" else part.text
 
 
 def _is_progress(value: str) -> bool:
