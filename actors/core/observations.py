@@ -8,6 +8,7 @@ A text that its client uploaded is not in the message, and so never known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -21,6 +22,11 @@ from .state import State
 from .state_parts import Arrived
 from .text.notices import happened, is_notice
 from .text.observed import Written, answers_in, is_observation, written_calls
+
+_AGENT = re.compile(
+    r"(?:[Ss]urfer|[Aa]gent|[Aa]ssistant|[Ee]xecutor|[Cc]oder|[Tt]erminal|[Bb]ot|[Pp]lanner|[Cc]ritic|GPT)\d*\Z"
+)
+"""How the name of another assistant ends that speaks in the user's place: no person has such a name."""
 
 CALL_ID = "written in #{}.{}"
 """Of a call that has none: by the number of the message that answers it, and the call's place."""
@@ -43,10 +49,12 @@ def marked(entry: Entry, before: Entry | None, policy: Policy | None) -> Entry:
     texts = [part.text for part in _texts(entry) if part.text.strip()]
     if alone and texts and all(map(is_notice, texts)):
         return replace(entry, observed=True, notice=True)
-    if not (answers and is_observation(said, _said(before))):
-        return entry
-    # where several speak, each by a name, one of them may run programs for the others
-    return entry if messages.decode(entry.raw).get("name") else replace(entry, observed=True)
+    name = messages.decode(entry.raw).get("name")
+    if isinstance(name, str) and name:
+        # where several speak, each by a name, one of them may run programs for the others
+        is_reply = (answers or before.observed) and bool(_AGENT.search(name))
+        return replace(entry, observed=True) if is_reply else entry
+    return replace(entry, observed=True) if answers and is_observation(said, _said(before)) else entry
 
 
 def _said(entry: Entry) -> str:

@@ -74,7 +74,7 @@ def without_below(text: str) -> str:
 
 
 def as_speech(text: str) -> str:
-    """Return what an assistant said without the elements of a last call that only shows something to a person."""
+    """Return the words of an assistant without the elements of a last call that only shows something to a person."""
     tool = next((name for name in _SHOWS if text.rstrip().endswith(f"</{name}>")), "")
     start = text.rfind(f"<{tool}>") if tool else -1
     if start < 0:

@@ -32,7 +32,7 @@ _RESPONSE = " with response: "
 
 
 def without_saved_file(text: str) -> str:
-    """Return what an editor says of a file that it saved, without the file; any other *text* as it is."""
+    """Return the words of an editor about a file that it saved, without the file; any other *text* as it is."""
     return _SAVED_FILE.sub("", text, count=1) if text.lstrip().startswith(_SAVED) else text
 
 

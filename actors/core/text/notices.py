@@ -27,8 +27,8 @@ STATES = {
         # Cline, Roo Code
         (
             "environment_details",
-            r"# (?:[\w .+-]{2,40} (?:Visible Files|Open Tabs)|Current (?:Time|Mode|Cost|Working Directory|Workspace)"
-            r"|Context Window Usage|Actively Running Terminals|Recently Modified Files|Reminders)",
+            r"# (?:(?:[\w .+-]{2,40} )?(?:Visible Files|Open Tabs)|Current (?:Time|Mode|Cost|Working Directory)"
+            r"|Current Workspace|Context Window Usage|Actively Running Terminals|Recently Modified Files|Reminders)",
         ),
         ("environment_context", r"<|Current working directory:"),  # Codex
         ("ide_opened_file", r"The user opened the file"),  # Claude Code

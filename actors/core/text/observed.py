@@ -70,6 +70,7 @@ _HINT = re.compile(r"\nPlease try another command and make sure to avoid those r
 _UNREAD = re.compile(
     r"\s*(?:Please always provide EXACTLY ONE action in triple backticks, found \d+ actions?\."  # mini-swe-agent
     r"|Your output was not formatted correctly\. You must always include one discussion and one command"  # SWE-agent
+    r"|Previous response had parsing errors:\nERROR: "  # Terminus
     r"|\[ERROR\] You did not use a tool in your previous response! Please retry with a tool use)"  # Cline, Roo Code
 )
 """How a program answers who wrote no call that it could read, or several."""
@@ -78,9 +79,10 @@ NOT_RUN = "error: not run. "
 """Begins what is told of that."""
 
 _SCREEN = re.compile(
-    r"\s*(?:Previous response had (?:warnings|parsing errors):\n[^\n]{0,300}\n+)?"
+    r"\s*(?:Previous response had (?:warnings|parsing errors):\n(?:[^\n]{1,160}\n){1,6}\n{0,3})?"
     r"(?:Current terminal state:\s*)?(?:New Terminal Output|Current Terminal Screen):[ \t]*(?:\n|\Z)"
 )
+_FENCE_ABOVE = re.compile(r"```\w{0,20}\s*\Z")
 _KEYS = '"keystrokes"'
 """How Terminus shows what the keystrokes did that were written as JSON."""
 
@@ -262,8 +264,9 @@ def _keystrokes(text: str) -> Written | None:
         return None
     keys = [one.get("keystrokes") for one in commands if isinstance(one, dict)]
     said = "\n".join(str(value) for value in told.values() if isinstance(value, str))
-    command = "".join(key for key in keys if isinstance(key, str)).strip()
-    said = "\n".join(filter(None, (text[:start].strip(), said, text[end:].strip())))
+    command = "\n".join(key.removesuffix("\n") for key in keys if isinstance(key, str)).strip()
+    before, behind = _FENCE_ABOVE.sub("", text[:start][-LOOKED_AT_CHARS:]), text[end:].strip().removeprefix(FENCE)
+    said = "\n".join(filter(None, (f"{text[:start][:-LOOKED_AT_CHARS]}{before}".strip(), said, behind.strip())))
     return Written(said, [_call(SHELL_TOOL, {"command": command})]) if command else None
 
 

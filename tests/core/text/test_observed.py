@@ -32,6 +32,11 @@ ACTS = "Thought: hm\nAction: search\nAction Input: shop"
         ("The last command <command>npm run\ndev</command> timed out and has been killed.\n<output>", CALL),
         ("New Terminal Output:\n$ ls", '{"commands": [{"keystrokes": "ls\\n"}]}'),
         ("Current terminal state:\nCurrent Terminal Screen:\n$", '{"commands": [{"keystrokes": "ls\\n"}]}'),
+        (
+            "Previous response had warnings:\nWARNINGS: - Extra text detected before JSON object\n- And behind\n\n"
+            "New Terminal Output:\n$ ls",
+            '{"commands": [{"keystrokes": "ls\\n"}]}',
+        ),
         (f"stock.py  shop.py\n{PROMPT}", CALL),
         (f"\n{PROMPT} ", CALL),
     ],
@@ -55,6 +60,7 @@ def test_an_element_that_was_cut_off_is_a_call() -> None:
         "Please always provide EXACTLY ONE action in triple backticks, found 2 actions.",
         "Your output was not formatted correctly. You must always include one discussion and one command as part.",
         "[ERROR] You did not use a tool in your previous response! Please retry with a tool use.",
+        "Previous response had parsing errors:\nERROR: No valid JSON found in response\n\nPlease fix these issues.",
     ],
 )
 def test_who_wrote_no_call_is_told_so_by_a_program(text: str) -> None:
@@ -160,6 +166,12 @@ def test_a_frame_is_left_out_but_for_how_it_ended(text: str, answers: list[str])
             "empty\nls",
             SHELL_TOOL,
             {"command": "cd a\nls"},
+        ),
+        (
+            '```json\n{"plan": "ls", "commands": [{"keystrokes": "C-c"}, {"keystrokes": "ls\\n"}]}\n```',
+            "ls",
+            SHELL_TOOL,
+            {"command": "C-c\nls"},
         ),
         ('<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>', "", "f", {"a": 1}),
         ('<tool_call>{"name": "f", "arguments": {"a": "x \\ud800 y"}}</tool_call>', "", "f", {"a": "x \ufffd y"}),
