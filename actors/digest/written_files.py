@@ -20,6 +20,9 @@ SHELL_CHARS_MAX = 2_000
 _WAY = re.compile(r"cd (?:/d )?(\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s;&\"']{1,400}) ?(&&|;) ")
 """How a command begins that first goes to a folder."""
 
+WAY_CHARS_MIN = 20
+"""Of the way there: a shorter one is told whole."""
+
 FILES_MAX, DEPTH_MAX = 4, 2
 """Files of one command that are named; and shells within shells."""
 
@@ -84,7 +87,11 @@ def without_way(line: str) -> str:
     found = _WAY.match(line)
     path = found[1].strip("\"'").rstrip("/\\") if found else ""
     folder = re.split(r"[/\\]", path)[-1]
-    return line if not found or folder == path else f"cd …/{folder} {found[2]} {line[found.end() :]}"
+    return (
+        line
+        if not found or len(path) < WAY_CHARS_MIN or folder == path
+        else f"cd …/{folder} {found[2]} {line[found.end() :]}"
+    )
 
 
 def shell_of(command: str) -> str:

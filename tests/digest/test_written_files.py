@@ -91,8 +91,9 @@ def test_a_shell_reads_no_texts_but_those_that_are_commands(command: str, kept: 
     [
         ("cd /srv/data/projects/welpy && grep -n focus", "cd …/welpy && grep -n focus"),
         ('cd "D:\\One Drive - x\\agente-rag" && pytest -x', "cd …/agente-rag && pytest -x"),
-        ("cd '/srv/my plant/'; make", "cd …/my plant ; make"),
-        ("cd ~/plant/front && npm test", "cd …/front && npm test"),
+        ("cd '/srv/data/projects/my plant/'; make", "cd …/my plant ; make"),
+        ("cd ~/projects/plant/front && npm test", "cd …/front && npm test"),
+        ("cd /srv/plant && make", "cd /srv/plant && make"),
         ("cd front && npm test", "cd front && npm test"),
         ("cd /srv/plant", "cd /srv/plant"),
         ("make && cd /srv/plant && make", "make && cd /srv/plant && make"),
