@@ -87,11 +87,9 @@ def without_way(line: str) -> str:
     found = _WAY.match(line)
     path = found[1].strip("\"'").rstrip("/\\") if found else ""
     folder = re.split(r"[/\\]", path)[-1]
-    return (
-        line
-        if not found or len(path) < WAY_CHARS_MIN or folder == path
-        else f"cd …/{folder} {found[2]} {line[found.end() :]}"
-    )
+    if not found or len(path) < WAY_CHARS_MIN or folder == path:
+        return line
+    return f"cd …/{folder} {found[2]} {line[found.end() :]}"
 
 
 def shell_of(command: str) -> str:
