@@ -24,7 +24,8 @@ from .text.notices import happened, is_notice
 from .text.observed import Written, answers_in, is_observation, written_calls
 
 _AGENT = re.compile(
-    r"(?:[Ss]urfer|[Aa]gent|[Aa]ssistant|[Ee]xecutor|[Cc]oder|[Tt]erminal|[Bb]ot|[Pp]lanner|[Cc]ritic|GPT)\d*\Z"
+    r"(?:(?:\A|[_ -])(?i:surfer|agent|assistant|executor|coder|terminal|bot|planner|critic)"
+    r"|[a-z](?:Surfer|Agent|Assistant|Executor|Coder|Terminal|Bot|Planner|Critic)|GPT)\d*\Z"
 )
 """How the name of another assistant ends that speaks in the user's place: no person has such a name."""
 

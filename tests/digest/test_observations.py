@@ -298,7 +298,7 @@ def test_another_assistant_that_speaks_in_the_users_place_is_no_user() -> None:
     of = play(talk(2_000), TASK, assistant("WebSurfer, search for shop 7."))
     play(of, user("I clicked on 'Shop 7'.\nIts stock is 12.") | {"name": "WebSurfer"})
     play(of, user("No file.") | {"name": "FileSurfer"})
-    play(of, assistant("Anna, which shop?"), user("Shop 9, and never shop 7.") | {"name": "Anna"})
+    play(of, assistant("Anna, which shop?"), user("Shop 9, and never shop 7.") | {"name": "Talbot"})
     assert [entry.observed for entry in of.state.live] == [False, False, True, True, False, False]
     play(of, assistant("I see."), user("Go on."))
     for at in range(1, 24):
