@@ -294,6 +294,18 @@ def test_a_mark_of_ours_in_a_frame_is_no_mark() -> None:
     assert '"[stands above this account]"' in [one.text for one in account(of).requests]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_assistant"),
+    [
+        *((name, True) for name in ("WebSurfer", "planner_agent", "Coder2", "ComputerTerminal", "assistant", "my-bot")),
+        *((name, False) for name in ("Anna", "Talbot", "UserProxyAgent", "user_proxy", "human_agent", "Admin", "")),
+    ],
+)
+def test_who_speaks_by_a_name_is_a_user_unless_programs_are_called_so(name: str, is_assistant: bool) -> None:
+    of = play(talk(2_000), TASK, assistant("Which shop?"), user("Shop 9.") | {"name": name})
+    assert of.state.live[-1].observed == is_assistant
+
+
 def test_another_assistant_that_speaks_in_the_users_place_is_no_user() -> None:
     of = play(talk(2_000), TASK, assistant("WebSurfer, search for shop 7."))
     play(of, user("I clicked on 'Shop 7'.\nIts stock is 12.") | {"name": "WebSurfer"})
