@@ -29,7 +29,7 @@ _AGENT = re.compile(
 )
 _PERSON = re.compile(r"(?i)user|human|customer|client|admin|person")
 NAME_CHARS_MAX = 64
-"""Of the name of another assistant that speaks in the user's place: no person has such a name, nor who stands for one."""
+"""Of the name of another assistant that speaks in the user's place: no person has such a name, nor stands for one."""
 
 CALL_ID = "written in #{}.{}"
 """Of a call that has none: by the number of the message that answers it, and the call's place."""
