@@ -122,6 +122,13 @@ class Guarded(NatsConnection):
         elif (answer := self._resp_map.get(message.subject.rpartition(".")[2])) is not None and not answer.done():
             answer.set_result(message)
 
+    def _build_message(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
+    ) -> Msg:
+        """Make a message; bytes of a subject that are no text are no reason to cease to read, as nats-py does."""
+        told, back = (one.decode("utf-8", "backslashreplace") for one in (subject, reply))
+        return self.msg_class(subject=told, reply=back, data=data, headers=headers, _client=self, _sid=sid)
+
     async def _flush_pending(self, force_flush: bool = False) -> Any:
         """Write what was published where the network takes it; nats-py wakes a task of its own for that."""
         writer = getattr(self._transport, "_io_writer", None)

@@ -42,6 +42,11 @@ def token(name: str, argument: str = "an id") -> Token:
     return Token(_HASHED_PREFIX + _base64url(hashlib.sha256(raw).digest()))
 
 
+def is_token(text: str) -> bool:
+    """Tell whether *text* is in the safe form of an id, as whoever encoded it made it."""
+    return _PLAIN.match(text) is not None
+
+
 def name_of(safe: Token) -> str:
     """Return the name that *safe* stands for; of one that was hashed, or is no safe form, *safe* itself."""
     try:

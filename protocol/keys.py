@@ -27,6 +27,7 @@ from .connection import PAUSE_SECONDS, STREAM_NOT_FOUND, TRANSIENT, TRY_SECONDS,
 from .errors import (
     PROVISION,
     UNREADABLE,
+    BadEnvelope,
     Damaged,
     Erased,
     KeysUnavailable,
@@ -239,7 +240,7 @@ class JetStreamKeys:
         """
         for oldest in (True, False):
             if (message := await self._at_end(tenant, oldest=oldest)) is not None:
-                with suppress(Erased, Damaged):
+                with suppress(Erased, Damaged, BadEnvelope):
                     await self._unwrapped(subjects.address_of(message.subject or ""), message.data or b"")
 
     async def _unwrapped(self, at: Address, body: bytes) -> bytes:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from .errors import BadEnvelope
-from .ids import Address, Token
+from .ids import Address, Token, is_token
 
 LOG_STREAM = "CTX_LOG"
 WAKE_STREAM = "CTX_WAKE"
@@ -35,7 +35,9 @@ DEAD_LETTER_STREAM = "CTX_DLQ"
 GATEWAY_STREAM = "CTX_GATE"
 LIST_STREAM = "CTX_LIST"
 
-LOG_SUBJECTS = "ctx.v1.log.*.*.*"
+LOG_SUBJECTS = ("ctx.v1.log.*.*.said", "ctx.v1.log.*.*.done")
+LOG_FILTER = "ctx.v1.log.*.*.*"
+"""Over both."""
 WAKE_SUBJECTS = "ctx.v1.wake.*.*.*"
 PRIORITY_SUBJECTS = "ctx.v1.urge.*.*.*"
 SNAPSHOT_SUBJECTS = "ctx.v1.snap.*.*"
@@ -63,7 +65,7 @@ SHARD_WAKE_TRANSFORM = f"ctx.v1.shard.{{{{partition({SHARDS},1,2)}}}}.{SPILL_WAK
 """The same, to the stream that has the shard."""
 
 SHARD_SUBJECTS = {
-    LOG_STREAM: ("ctx.v1.shard.*.log.*.*.*",),
+    LOG_STREAM: ("ctx.v1.shard.*.log.*.*.said", "ctx.v1.shard.*.log.*.*.done"),
     WAKE_STREAM: ("ctx.v1.shard.*.wake.*.*.*", "ctx.v1.shard.*.urge.*.*.*"),
     SNAPSHOT_STREAM: ("ctx.v1.shard.*.snap.*.*",),
 }
@@ -236,6 +238,17 @@ def barrier(partition: int) -> str:
     return f"ctx.v1.move.{partition}.behind"
 
 
+def address_in(subject: str) -> Address | None:
+    """Return the address that a stored message's *subject* carries; None where it is no subject of ours.
+
+    A server stores what anybody who may write a conversation's subject calls that conversation.
+    """
+    try:
+        return address_of(subject)
+    except BadEnvelope:
+        return None
+
+
 def address_of(subject: str) -> Address:
     """Return the address that any subject of ours carries; raise `BadEnvelope` for others."""
     parts = subject.split(".")
@@ -249,5 +262,12 @@ def address_of(subject: str) -> Address:
         case ["ctx", "v1", "snap" | "key" | "ready", tenant, conversation]:
             pass
         case _:
-            raise BadEnvelope("not a subject of ours", subject=subject[:200])
+            raise BadEnvelope(f"{subject[:200]!r} is not a subject of ours", subject=subject[:200])
+    for one in (tenant, conversation):
+        if not is_token(one):
+            raise BadEnvelope(
+                f"{one[:80]!r} in a subject is not the safe form of an id: [A-Za-z0-9_-], 1 to 64 of them, which "
+                "infra/docs/protocol.md makes of any name",
+                subject=subject[:200],
+            )
     return Address(tenant=Token(tenant), conversation=Token(conversation))

@@ -89,8 +89,8 @@ class JetStreamSessions:
                     subjects.GATEWAY_STREAM, seq=seq + 1, subject=subjects.SESSION_SUBJECTS, next=True
                 )
                 seq = message.seq or seq + 1
-                at = subjects.address_of(message.subject or "")
-                if one := _session(message.data or b"", since_ms):
+                at = subjects.address_in(message.subject or "")
+                if at is not None and (one := _session(message.data or b"", since_ms)):
                     found[at] = _both(found[at], one) if at in found else one
         except NotFoundError:
             pass  # there are no more, or this server has no such stream

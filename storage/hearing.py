@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
@@ -17,7 +18,7 @@ from nats.aio.msg import Msg
 
 from protocol import subjects
 from protocol.connection import TRANSIENT
-from protocol.errors import Unavailable
+from protocol.errors import BadEnvelope, Unavailable
 from protocol.ids import Address, fresh_id
 from protocol.outages import Outage
 
@@ -56,7 +57,11 @@ class NatsHearing:
                 await subscription.unsubscribe()
 
     async def _hear(self, message: Msg) -> None:
-        at = subjects.address_of(message.subject)
+        try:
+            at = subjects.address_of(message.subject)
+        except BadEnvelope as error:
+            # as a stream would refuse it: whoever said it waits for an answer
+            return await self._answered(message, {"error": {"code": 400, "description": str(error)}})
         headers = dict(message.headers or {})
         message_id = headers.pop(MESSAGE_ID, "") or fresh_id()
         try:
@@ -70,6 +75,9 @@ class NatsHearing:
             # of one message; nobody else's waits for it
             return log.exception("what was said to %s cannot be stored", at)
         self._outage.succeeded(who=at)
+        await self._answered(message, {"stream": subjects.LOG_STREAM, "seq": seq})
+
+    async def _answered(self, message: Msg, answer: Mapping[str, object]) -> None:
         if message.reply:
             with suppress(*TRANSIENT):
-                await message.respond(json.dumps({"stream": subjects.LOG_STREAM, "seq": seq}).encode())
+                await message.respond(json.dumps(answer).encode())

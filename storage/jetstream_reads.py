@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -23,6 +24,8 @@ from protocol.ids import Address
 from protocol.mailbox import answers
 
 from .ports import Record
+
+log = logging.getLogger("jettison.log")
 
 READ_BATCH = 512
 READ_BYTES = 8 << 20
@@ -169,7 +172,7 @@ async def _subjects_page(connection: NatsConnection, *, stream: str, offset: int
 
     Each comes with the number of its messages. Raises `NotProvisioned`, `LogUnavailable`.
     """
-    request = {"subjects_filter": subjects.LOG_SUBJECTS, "offset": offset}
+    request = {"subjects_filter": subjects.LOG_FILTER, "offset": offset}
     try:
         answer = await connection.request(
             f"$JS.API.STREAM.INFO.{stream}", json.dumps(request).encode(), timeout=READ_SECONDS
@@ -186,16 +189,21 @@ async def _subjects_page(connection: NatsConnection, *, stream: str, offset: int
 
 
 async def counts(connection: NatsConnection, streams: Iterable[str]) -> Counter[Address]:
-    """Return how many records *streams* of the log have of each conversation.
+    """Return how many records *streams* of the log have of each conversation; what is none's is told, and left out.
 
     Raises `NotProvisioned`, `LogUnavailable`.
     """
-    found = Counter[Address]()
+    found, strange = Counter[Address](), list[str]()
     for stream in streams:
         listed, total = 0, 1
         while listed < total:
             page, total = await _subjects_page(connection, stream=stream, offset=listed)
             for subject, count in page.items():
-                found[subjects.address_of(subject)] += count
+                if (at := subjects.address_in(subject)) is not None:
+                    found[at] += count
+                else:
+                    strange.append(f"{subject[:200]!r} of {stream}")
             listed = listed + len(page) if page else total
+    if strange:
+        log.warning("nobody reads %d subjects, which are no conversations': such as %s", len(strange), strange[0])
     return found

@@ -56,11 +56,12 @@ class JetStreamLogChanges:
         reached = seq
         try:
             for pause in (*PAUSE_SECONDS, None):
-                async for found in self._pages(f"{stream}.{name}", inbox, subscription):
-                    if found.seq > upto:
+                async for found, seq in self._pages(f"{stream}.{name}", inbox, subscription):
+                    if seq > upto:
                         return
-                    yield found
-                    reached = found.seq
+                    if found is not None:
+                        yield found
+                    reached = seq
                 if await self._is_all(stream, reached, upto=upto):
                     return
                 if pause is None:
@@ -73,8 +74,10 @@ class JetStreamLogChanges:
                 await subscription.unsubscribe()
                 await self._jetstream.delete_consumer(stream, name)
 
-    async def _pages(self, name: str, inbox: str, subscription: Subscription) -> AsyncIterator[LogChange]:
-        """Yield the messages that the consumer has now."""
+    async def _pages(
+        self, name: str, inbox: str, subscription: Subscription
+    ) -> AsyncIterator[tuple[LogChange | None, int]]:
+        """Yield the messages that the consumer has now, with their sequences; None for what is no conversation's."""
         request = json.dumps({"batch": PAGE, "no_wait": True}).encode()
         while True:
             await self._connection.publish(f"{NEXT}.{name}", request, reply=inbox)
@@ -85,7 +88,7 @@ class JetStreamLogChanges:
                     return  # a status: nothing is left
                 metadata = message.metadata
                 at_ms = int(metadata.timestamp.timestamp() * 1000)
-                yield LogChange(seq=metadata.sequence.stream, at=subjects.address_of(message.subject), at_ms=at_ms)
+                yield _change(message.subject, seq=metadata.sequence.stream, at_ms=at_ms), metadata.sequence.stream
                 if not metadata.num_pending:
                     return
 
@@ -94,7 +97,7 @@ class JetStreamLogChanges:
         if reached >= upto:
             return True
         try:
-            found = await self._jetstream.get_msg(stream, seq=reached + 1, subject=subjects.LOG_SUBJECTS, next=True)
+            found = await self._jetstream.get_msg(stream, seq=reached + 1, subject=subjects.LOG_FILTER, next=True)
         except NotFoundError:
             return True
         except APIError as error:
@@ -104,8 +107,9 @@ class JetStreamLogChanges:
     async def tail(self, seq: int, *, most: int, partition: int = 0) -> list[LogChange]:
         """See `LogChanges.tail`: one direct request, which an auditor may make too."""
         stream = stream_of(subjects.LOG_STREAM, partition)
-        found = await direct_batch(self._connection, stream, subjects.LOG_SUBJECTS, first=seq + 1, most=most)
-        return [LogChange(seq=one.seq, at=subjects.address_of(one.subject), at_ms=millis(one.time)) for one in found]
+        found = await direct_batch(self._connection, stream, subjects.LOG_FILTER, first=seq + 1, most=most)
+        changes = (_change(one.subject, seq=one.seq, at_ms=millis(one.time)) for one in found)
+        return [one for one in changes if one is not None]
 
     async def mark(self, partition: int = 0) -> tuple[SweepMark, int]:
         """See `LogChanges.mark`; one that cannot be read says nothing."""
@@ -134,7 +138,7 @@ class JetStreamLogChanges:
             ack_policy=AckPolicy.NONE,
             deliver_policy=DeliverPolicy.BY_START_SEQUENCE if seq else DeliverPolicy.LAST_PER_SUBJECT,
             opt_start_seq=seq + 1 if seq else None,
-            filter_subject=subjects.LOG_SUBJECTS,
+            filter_subject=subjects.LOG_FILTER,
             headers_only=True,
             mem_storage=True,
             num_replicas=1,
@@ -147,3 +151,8 @@ class JetStreamLogChanges:
             raise NotProvisioned(f"the log does not exist on this server; {PROVISION}") from None
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the log's changes cannot be read: {reason_of(error)}") from None
+
+
+def _change(subject: str, *, seq: int, at_ms: int) -> LogChange | None:
+    at = subjects.address_in(subject)
+    return None if at is None else LogChange(seq=seq, at=at, at_ms=at_ms)

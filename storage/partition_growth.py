@@ -6,7 +6,7 @@ server refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nats.aio.client import Client as NatsConnection
 from nats.js.api import StreamConfig
@@ -75,12 +75,11 @@ async def frozen(connection: NatsConnection, shard: int, source: int, target: La
     """Let nobody write to a *shard* of the log any more; its wake-ups and snapshots go to the new partition already."""
     destination = target.shards[shard]
     for stream in (subjects.WAKE_STREAM, subjects.SNAPSHOT_STREAM):
-        patterns = subjects.sharded(stream, shard)
-        await _listens(connection, stream_of(stream, source), without=patterns)
-        await _listens(connection, stream_of(stream, destination), also=patterns)
+        await _listens(connection, stream_of(stream, source), shard, subjects.shard_in, to=[])
+        to = subjects.sharded(stream, shard)
+        await _listens(connection, stream_of(stream, destination), shard, subjects.shard_in, to=to)
     log = stream_of(subjects.LOG_STREAM, source)
-    leaving = [subjects.leaving(shard)]
-    await _listens(connection, log, also=leaving, without=subjects.sharded(subjects.LOG_STREAM, shard))
+    await _listens(connection, log, shard, subjects.shard_in, to=[], also=[subjects.leaving(shard)])
     # what was on its way is stored before this is
     barrier, headers = subjects.barrier(source), {"Nats-Msg-Id": fresh_id()}
     seq = await publish(connection, barrier, b"", headers=headers, deadline_seconds=PATIENCE_SECONDS)
@@ -90,9 +89,10 @@ async def frozen(connection: NatsConnection, shard: int, source: int, target: La
 async def thawed(connection: NatsConnection, shard: int, source: int, target: Layout, *, left: bool = False) -> None:
     """Let the new partition take what is written to a *shard*; the old one knows of it until it *left*."""
     destination = stream_of(subjects.LOG_STREAM, target.shards[shard])
-    await _listens(connection, destination, also=subjects.sharded(subjects.LOG_STREAM, shard))
+    to = subjects.sharded(subjects.LOG_STREAM, shard)
+    await _listens(connection, destination, shard, subjects.shard_in, to=to)
     if left:
-        await _listens(connection, stream_of(subjects.LOG_STREAM, source), without=[subjects.leaving(shard)])
+        await _listens(connection, stream_of(subjects.LOG_STREAM, source), shard, subjects.leaving_in, to=[])
 
 
 async def listening(connection: NatsConnection, target: Layout) -> list[tuple[int, int]]:
@@ -117,12 +117,20 @@ async def ended(connection: NatsConnection, target: Layout) -> None:
 
 
 async def _listens(
-    connection: NatsConnection, stream: str, *, also: Sequence[str] = (), without: Sequence[str] = ()
+    connection: NatsConnection,
+    stream: str,
+    shard: int,
+    shard_of: Callable[[str], int | None],
+    *,
+    to: Sequence[str],
+    also: Sequence[str] = (),
 ) -> None:
+    """Have *stream* listen *to* these of all patterns of *shard*, which an older version may have named otherwise."""
     config = await _config(connection, stream)
     before = config.subjects or []
-    after = [*(one for one in before if one not in without), *(one for one in also if one not in before)]
-    if after != before:
+    others = [one for one in before if shard_of(one) != shard]
+    after = [*others, *to, *(one for one in also if one not in before)]
+    if set(after) != set(before):
         await _updated(connection, config.evolve(subjects=after))
 
 

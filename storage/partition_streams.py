@@ -42,7 +42,11 @@ def _part(parted: StreamConfig, layout: Layout, partition: int) -> StreamConfig:
     )
     if name == subjects.LOG_STREAM:
         part = part.evolve(
-            subjects=[*listens, subjects.arriving(subjects.LOG_SUBJECTS, partition), subjects.barrier(partition)],
+            subjects=[
+                *listens,
+                *(subjects.arriving(one, partition) for one in subjects.LOG_SUBJECTS),
+                subjects.barrier(partition),
+            ],
             metadata={PARTITIONS_KEY: str(layout.partitions)},
             first_seq=first_seq(partition),
             republish=RePublish(src=subjects.SAID_SUBJECTS, dest=subjects.SHARD_WAKE_TRANSFORM, headers_only=True),

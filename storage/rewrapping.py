@@ -72,8 +72,9 @@ async def _rewrapped(connection: NatsConnection, at: Address, tenants: TenantKey
 
 async def _addresses(connection: NatsConnection, tenant: Token) -> list[Address]:
     found: list[Address] = []
+    listed = 0
     while True:
-        request = {"subjects_filter": subjects.keys_of(tenant), "offset": len(found)}
+        request = {"subjects_filter": subjects.keys_of(tenant), "offset": listed}
         answer = await connection.request(
             f"$JS.API.STREAM.INFO.{subjects.KEY_STREAM}", json.dumps(request).encode(), timeout=ANSWER_SECONDS
         )
@@ -81,6 +82,7 @@ async def _addresses(connection: NatsConnection, tenant: Token) -> list[Address]
         if "error" in state:
             raise LogUnavailable(f"the keys of {tenant} cannot be listed: {state['error'].get('description', '')}")
         page = state["state"].get("subjects") or {}
-        found += [subjects.address_of(subject) for subject in page]
-        if not page or len(found) >= int(state.get("total", 0)):
+        found += [at for at in map(subjects.address_in, page) if at is not None]
+        listed += len(page)
+        if not page or listed >= int(state.get("total", 0)):
             return sorted(found)

@@ -81,7 +81,7 @@ STREAMS = (
     ),
     _on_disk(
         name=subjects.LOG_STREAM,
-        subjects=[subjects.LOG_SUBJECTS],
+        subjects=list(subjects.LOG_SUBJECTS),
         allow_direct=True,
         # who may delete a message is a matter of permissions: erasing overwrites each one on the disk
         deny_delete=False,

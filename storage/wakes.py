@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from .known_layout import known_layout
 from .partitions import stream_of
 from .streams import UNLIMITED
 from .work_ports import Slot
+
+log = logging.getLogger("jettison.wakes")
 
 PULL_SECONDS = 20.0
 """How long the server keeps one pull open."""
@@ -160,9 +163,14 @@ class JetStreamWakes:
                 if message is None:
                     free.release()
                     continue
+                at = subjects.address_in(message.subject)
+                if at is None:
+                    free.release()
+                    await self._given_up(message)
+                    continue
                 yield JetStreamSlot(
                     message=message,
-                    at=subjects.address_of(message.subject),
+                    at=at,
                     headers=dict(message.headers or {}),
                     deliveries=message.metadata.num_delivered or 1,
                     lane=lane,
@@ -170,6 +178,12 @@ class JetStreamWakes:
                 )
         finally:
             await _whole(asyncio.create_task(self._hand_back(subscription, arrived)))
+
+    async def _given_up(self, message: Msg) -> None:
+        """Free the slot of what is no conversation: what was said on such a subject stays in the log, unread."""
+        log.warning("nobody can be woken for %.200r, which is no conversation's: its slot is freed", message.subject)
+        with suppress(*TRANSIENT):
+            await message.term()
 
     async def untaken(self, actor: Actor) -> int:
         """See `Wakes.untaken`."""

@@ -110,6 +110,16 @@ async def test_what_is_said_again_under_its_id_is_stored_once(heard: Heard, at: 
     assert [one.body for one in await heard.log.read(at, after=0)] == [b"once"]
 
 
+async def test_what_is_said_to_no_conversation_is_refused_and_others_are_heard(tmp_path: Path, at: Address) -> None:
+    async with over_nats(tmp_path) as heard, both_hear(heard):
+        await heard.speak(at, b"before", fresh_id(), 180.0)
+        agent = heard.hearings[0]._connection  # type: ignore[attr-defined]  # any that is open
+        refused = await agent.request("ctx.v1.log.default.héé.said", b"a word", timeout=180)
+        assert "is not the safe form of an id" in refused.data.decode()
+        await heard.speak(at, b"after", fresh_id(), 180.0)
+        assert [one.body for one in await heard.log.read(at, after=0)] == [b"before", b"after"]
+
+
 async def test_what_could_not_be_stored_is_confirmed_to_nobody_and_is_heard_when_it_is_said_again(
     heard: Heard, at: Address
 ) -> None:

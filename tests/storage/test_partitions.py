@@ -25,12 +25,12 @@ from storage import partition_growth
 from storage.known_layout import known_layout
 from storage.memory import MemoryLog
 from storage.memory_work import MemoryWakes
-from storage.partition_growth import listening
+from storage.partition_growth import listening, wanted
 from storage.partition_streams import computes_shards
 from storage.partitions import ONE, SHARDS, Layout, grown, partition_at, shard_of, told
 from storage.streams import drift, provision
 from tests.conftest import at_work, chatter, layer, settled
-from tests.promises.harness import Rights, Server, at_server, one, told_by
+from tests.promises.harness import Rights, Server, at_server, connected, one, told_by
 
 SHARDS_FILE = Path(__file__).parents[2] / "infra" / "nats" / "shards.conf"
 GOLDEN = {
@@ -161,6 +161,35 @@ async def test_what_is_taken_again_within_a_growth_is_told_once_and_brought_to_i
             monkeypatch.setattr(partition_growth, "provision", away(provision, times=1))
             with pytest.raises(LogUnavailable):
                 await idle.moving(told=print).grow(2)
+
+
+async def test_a_growth_that_an_earlier_version_began_is_brought_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rights = Rights(include=SHARDS_FILE.read_text())
+    async with one(tmp_path, rights=rights, partitions=1) as server:
+        connection = await connected(server.url)
+        with monkeypatch.context() as earlier:
+            # it listened to all that was called like the log
+            earlier.setitem(subjects.SHARD_SUBJECTS, LOG_STREAM, ("ctx.v1.shard.*.log.*.*.*",))
+            earlier.setattr(subjects, "LOG_SUBJECTS", ("ctx.v1.log.*.*.*",))
+            await provision(connection)
+            layout, target = await wanted(connection, 2)
+            assert target is not None
+            now = await partition_growth.begun(connection, layout, target)
+            first, second, *rest = [shard for shard in range(SHARDS) if target.shards[shard] == 1]
+            for shard in (first, second):
+                await partition_growth.frozen(connection, shard, 0, target)
+            await partition_growth.thawed(connection, first, 0, target)
+        assert await partition_growth.begun(connection, now, target) == now
+        for shard in (second, *rest):
+            await partition_growth.frozen(connection, shard, 0, target)
+        for shard in (first, second, *rest):
+            await partition_growth.thawed(connection, shard, 0, target, left=True)
+        await partition_growth.ended(connection, target)
+        assert await known_layout(connection).again() == grown(ONE, 2)
+        assert await drift(connection) == []
+        await connection.close()
 
 
 async def test_a_growth_waits_for_a_server_as_long_since_it_got_something_done(monkeypatch: pytest.MonkeyPatch) -> None:
