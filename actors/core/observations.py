@@ -9,7 +9,7 @@ A text that its client uploaded is not in the message, and so never known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -104,27 +104,36 @@ def with_calls(parts: Sequence[MessageText], entries: Sequence[Entry]) -> list[M
     answer = min((number for number, notice in observed.items() if not notice), default=0)
     tools: list[str] = []
     out: list[MessageText] = []
-    acting: list[str] = []
-    answered: list[int] = []
-    for part in parts:
+    for part in _with_actions(parts, observed):
         said = part.trust == "assistant" and not part.tool and answer
         if part.number in observed and (observed[part.number] or is_notice(part.text)):
             out += [replace(part, text=text)] if (text := happened(part.text)) else []
         elif said and (written := written_calls(part.text)).calls:
             out += _apart(part, written, answer)
             tools = [call.tool for call in written.calls]
-        elif part.tool == AGENT_OUTPUT and (actions := actions_in(part.text)):
+        elif part.number == answer and part.trust == "tool" and not part.call:
+            out += _answers(part, tools)
+        else:
+            out.append(part)
+    return out
+
+
+def _with_actions(parts: Sequence[MessageText], observed: Collection[int]) -> list[MessageText]:
+    """Return *parts* with browser-use's actions, each with what it did: its own call has them all."""
+    out: list[MessageText] = []
+    acting: list[str] = []
+    answered: list[int] = []
+    for part in parts:
+        if part.tool == AGENT_OUTPUT and (actions := actions_in(part.text)):
             told = [*_actions(part, actions)]
             acting, answered = [one.call for one in told if one.tool], []
             out += told
-        elif part.number in observed and part.trust == "tool" and is_shown(part.text):
+        elif part.number in observed and part.trust == "tool" and is_shown(part.text) and not is_notice(part.text):
             # each action answers in its turn, and the page shows what the last of them did
             last = answered[-1] if answered else -1
             if (place := action_in(part.text, last + 1)) is not None:
                 answered.append(last := min(place, len(acting) - 1))
             out.append(replace(part, text=as_result(part.text), call=acting[max(0, last)] if acting else ""))
-        elif part.number == answer and part.trust == "tool":
-            out += _answers(part, tools)
         else:
             out.append(part)
     # where the page changed, those behind the one that changed it are not run
