@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 ABOVE_BEFORE = "[the message above]"
 """Before rules 3: stands for a message that stays in the view, above the account."""
@@ -64,6 +65,17 @@ def with_reminder(text: str) -> str:
     """Return the mark for *text*, the lines that are left of what a program reminded of around a user's words."""
     quoted = "\n> ".join(text.splitlines())
     return f"{_REMINDS}\n> {quoted}"
+
+
+def with_attached(number: int, names: Sequence[str], chars: int, text: str) -> str:
+    """Return the mark for *text*, what is left of *chars* characters that were attached to a user's message *number*.
+
+    *names* are those of the files or pages; *chars* is 0 where nobody knows how many there were.
+    """
+    quoted = "\n> ".join(text.splitlines())
+    told = ", ".join(names) or "below the words"
+    size = f", {chars:,} characters" if chars else ""
+    return f"[attached {told}{size}: {_READ.format(number)}]\n> {quoted}"
 
 
 def question_in(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -22,14 +22,17 @@ from actors.core.request_marks import (
     question_in,
     reference_to,
     stands_elsewhere,
+    with_attached,
     with_question,
     with_reminder,
 )
+from actors.core.shrink import water_levels
 from actors.core.state import State
+from actors.core.text.attached import Attached, parted, told_lines
 from actors.core.text.count import Count
 from actors.core.text.excerpt import excerpt
 from actors.core.text.gaps import GAP
-from actors.core.text.line_worths import Seeker
+from actors.core.text.line_worths import WORD, Seeker
 from actors.core.text.spoken import REMINDER_CHARS_MIN, is_reminder, reminders_in, spoken
 from actors.core.units import Unit, speaks
 from protocol.account import Account, AccountRequest
@@ -60,6 +63,15 @@ SAID_TOKENS_MAX = 400
 
 REMINDER_CHARS = 600
 """Of what a program reminds of around a person's words: a project's instructions, what a hook adds."""
+
+ATTACHED_SHARE, ATTACHED_FIRST_SHARE = 0.1, 0.3
+"""Of that room, for files and pages that a program put beside a message; of the first one they are much of the task."""
+
+NAMES_MAX = 8
+"""Of them, that are named."""
+
+WORD_CHARS_MIN = 3
+"""Of a person's word that is sought there."""
 
 PATTERN_SHARE = 0.2
 """Of that room: what was pasted and has words of a later request, as a demonstration of how to do such a task has."""
@@ -199,17 +211,34 @@ class RequestList:
         if not self.rules_3:
             return request
         text = own_words(request.text)
-        bare = without_lead(text)
+        shown = without_lead(text)
+        lead = text.removesuffix(shown)
+        bare, attached = parted(shown)
         said = spoken(bare)
         # where what a person said is shown whole, no pointer to the rest is needed
-        text = bare if said != bare and GAP not in said else text
+        text = bare if said != shown and GAP not in said else f"{lead}{bare}"
         # what stood in the frame may look like a mark of ours, too
         alone = is_reminder(text)
         said = "" if alone and len(text) >= REMINDER_CHARS_MIN else as_said(spoken(text))
+        if attached:
+            said = "\n".join([said, *self._attached(request.number, said, attached)])
         if (reminder := reminders_in(text)) and not (alone and said):
             short = excerpt(reminder, chars=REMINDER_CHARS, sought=_nothing_sought, clauses=True)
             said = f"{said}\n{with_reminder(short)}".lstrip("\n")
         return msgspec.structs.replace(request, text=with_question(said, question_in(request.text)))
+
+    def _attached(self, number: int, words: str, attached: Sequence[Attached]) -> Iterator[str]:
+        """Yield the lines of each file that is *attached* to message *number*: first those with its *words*."""
+        sizes = [len(one.text) for one in attached]
+        share = ATTACHED_SHARE if self.requests else ATTACHED_FIRST_SHARE
+        room = share_of(self.room, share) * sum(sizes) // max(1, sum(self.count(one.text) for one in attached))
+        own = {word.casefold() for word in WORD.findall(words) if len(word) >= WORD_CHARS_MIN or word.isdigit()}
+        sought = Seeker(lambda asked: [float(word in own) for word in asked])
+        levels = water_levels(sizes, [1] * len(sizes), room)
+        for one, size, level in zip(attached, sizes, levels, strict=True):
+            text = told_lines(one.text)
+            short = text if len(text) <= level else excerpt(text, chars=int(level), sought=sought)
+            yield with_attached(number, one.names[:NAMES_MAX], 0 if one.is_cut else size, short)
 
     def told(self, through: int, gone: Collection[int]) -> Account:
         """Return an account of nothing but them; of those that stay, it says where they stand.

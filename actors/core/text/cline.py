@@ -13,7 +13,10 @@ from .notices import is_programs
 BELOW_CHARS = 8000
 """Of a text's end, where a list stands."""
 
-RESULT = r"\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?:Done[ \t]*)?(?=\n|\Z)"
+HEAD = r"\[([a-z]\w*)(?: (?:for|to|in) [^\n]{1,600}?)?\] Result:[ \t]*"
+"""Whose result follows."""
+
+RESULT = rf"{HEAD.replace('(', '(?:', 1)}(?:Done[ \t]*)?(?=\n|\Z)"
 """How a result begins."""
 
 _LIST = (
@@ -30,6 +33,7 @@ _SHOWS = ("attempt_completion", "ask_followup_question", "plan_mode_respond")
 
 _KNOWN = re.compile(
     rf"{RESULT}\s*|\[(?:{'|'.join(_SHOWS)}) for '(?s:(?!'\] Result:).){{1,4000}}'\] Result:\s*|{_LIST}\s*|\[Image\]\s*"
+    r"|Files attached by the user:\s*"
     r"|\[TASK RESUMPTION\] This task was interrupted [^\n]*(?:\n+(?:Note: If you previously attempted|IMPORTANT: If the"
     r" last tool use) [^\n]*)*\s*"
     r"|(?:The user has provided feedback on the results\. Consider their input to continue the task, and then attempt "
@@ -47,6 +51,10 @@ _MENTIONED = re.compile(
     r"<(file_content|folder_content|url_content|git_commit|terminal_output|workspace_diagnostics)\b[^>\n]{0,600}>"
 )
 """What stands below the words that name it: the content of a file or a page."""
+
+_SAID_BELOW = "\nNew instructions for task continuation:\n<user_message>\n"
+_RESULT_ENDS = ("</files>", "</file>", "</file_write_result>")
+"""Of what a tool returned: a person speaks below it, and not the file that it shows."""
 
 _BLANKS = re.compile(r"\s*")
 _STATE = re.compile(r"<(environment_details)>")
@@ -78,9 +86,15 @@ def passed_on(text: str) -> str | None:
             elif not is_programs(element.group(1), inner):
                 return None
             at = _behind(whole, end + len(element.group()) + 1)
+        elif not told and (below := whole.rfind(_SAID_BELOW, at)) >= 0 and _is_ended(whole[at:below]):
+            at, is_persons = below + 1, True
         else:
             return None
     return "\n".join([*filter(None, told), *mentioned]) if told else None
+
+
+def _is_ended(result: str) -> bool:
+    return result.rstrip().endswith(_RESULT_ENDS)
 
 
 def without_below(text: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .cline import RESULT, without_below
+from .cline import HEAD, RESULT, without_below
 from .notices import has_words
 from .written import ACTION, CALLING, CLOSED, CUT_OFF, FENCE, KEYS, LOOKED_AT_CHARS, OBJECT
 
@@ -25,7 +25,7 @@ _FUNCTION_RESULT = re.compile(
 _ELEMENT_RESULT = re.compile(rf"\s*{RESULT}\n?")
 """How Cline and Roo Code begin the answer to a call that is an element."""
 
-_NEXT_ELEMENT_RESULT = re.compile(r"\n\[([a-z]\w*)(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?=\n|\Z)")
+_NEXT_ELEMENT_RESULT = re.compile(rf"\n{HEAD}(?=\n|\Z)")
 """The same between the answers to several calls, with the tool's name."""
 
 _RESPONSE = re.compile(rf"\s*<({_ELEMENTS})\b[^>\n]*>\n?")

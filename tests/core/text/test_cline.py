@@ -53,6 +53,7 @@ RESUMED = (
     "IMPORTANT: If the last tool use was a replace_in_file that was interrupted, the file was reverted.\n\n"
     "New instructions for task continuation:\n<user_message>\n{}\n</user_message>"
 )
+ADDED = "\nNew instructions for task continuation:\n<user_message>\nTest it.\n</user_message>\n"
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,9 @@ RESUMED = (
             "Mend a.py\n<file_content path='a.py'>\nx\n</file_content>",
         ),
         (f"<task>\nPlan it\n</task>\n{PLAN}{DETAILS}", "Plan it"),
+        (f"<task>\nPlan it\n</task>\nFiles attached by the user:\n\n{DETAILS}", "Plan it"),
+        (f"[read_file for 'a', 'b'] Result:\n<files>\n<answer>x</answer>\n</files>\n\n{ADDED}{DETAILS}", "Test it."),
+        (f"[switch_mode to 'code' because: it is time] Result:\n{ADDED}", "Test it."),
     ],
 )
 def test_a_persons_words_are_told_without_what_cline_puts_around_them(text: str, said: str) -> None:
