@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+
+from .limits import TOKENS_MAX, WHOLE_MAX
+
+Whole = Annotated[int, msgspec.Meta(ge=-WHOLE_MAX, le=WHOLE_MAX)]
+"""A number that anybody may have written; a larger one is no number of ours."""
+
+Amount = Annotated[int, msgspec.Meta(ge=-TOKENS_MAX, le=TOKENS_MAX)]
+"""The same of what is summed up: tokens, bytes."""
 
 RepairKind = Literal[
     "refused", "orphan_result", "unanswered_calls", "duplicate_call_id", "lone_surrogates", "empty_tool_calls"

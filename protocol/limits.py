@@ -27,6 +27,15 @@ MESSAGE_DEPTH_MAX = 100
 REPLY_CHUNK_BYTES = 512 * 1024
 """A context that is larger than one frame is answered in pieces of this size."""
 
+WHOLE_MAX = 2**53 - 1
+"""Of a whole number that somebody says: what JSON's readers have exactly."""
+
+TOKENS_MAX = 2**40
+"""Of tokens, bytes or seconds that somebody says or sets: sums of these stay below 64 bits, which records have."""
+
+MODEL_CHARS_MAX = 300
+"""Of a model's name that is looked up in a table."""
+
 READ_BYTES_MAX = 64 * 1024
 """Of one answer of `read_artifact`: a tool's result of more bytes would be shortened again."""
 

@@ -13,6 +13,8 @@ import msgspec
 
 from .errors import UNREADABLE, BadPolicy
 from .hooks import Hook, PolicySection
+from .jsonbytes import without_surrogates
+from .limits import TOKENS_MAX
 from .policy_sections import (
     Budget,
     Cooldown,
@@ -94,6 +96,7 @@ def resolve(layers: Iterable[Mapping[str, Any]]) -> Policy:
         # nobody asked for a reserve: a small window keeps most of itself
         policy = msgspec.structs.replace(policy, budget=msgspec.structs.replace(policy.budget, reserve=most))
     _check(policy)
+    _check_values(msgspec.to_builtins(policy), "")
     return policy
 
 
@@ -155,3 +158,19 @@ def _check(policy: Policy) -> None:
         raise BadPolicy(f"{told}: set both, or leave both out", key="target.low_water")
     if len({hook.id for hook in policy.hooks}) < len(policy.hooks):
         raise BadPolicy("hooks: two hooks have the same id", key="hooks")
+
+
+def _check_values(value: object, key: str) -> None:
+    """Raise `BadPolicy` for what no record has: a number without end, or too large to be summed up, half a letter."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            _check_values(name, key)
+            _check_values(one, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, list | tuple):
+        for place, one in enumerate(value):
+            _check_values(one, f"{key}[{place}]")
+    elif isinstance(value, str):
+        if without_surrogates(value) != value:
+            raise BadPolicy(f"{key}: a text has half of a surrogate pair, which is no character", key=key)
+    elif isinstance(value, int | float) and not abs(value) <= TOKENS_MAX:
+        raise BadPolicy(f"{key} must be between {-TOKENS_MAX:,} and {TOKENS_MAX:,}, not {value!r:.40}", key=key)

@@ -13,6 +13,7 @@ import msgspec
 
 from . import errors
 from .errors import JettisonError
+from .fact_parts import Amount, Whole
 from .formats.messages import Profile
 from .ids import Address
 
@@ -29,16 +30,16 @@ WAIT_SECONDS = 10.0
 class SaidAt(msgspec.Struct, frozen=True, kw_only=True):
     """Something that an agent was told is durable: an envelope by its writer and count, and its place in the log."""
 
-    seq: int
+    seq: Whole
     writer: str
-    count: int
+    count: Whole
 
 
 class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for the view for the next call. `upto_seq` is the newest thing the agent has said."""
 
-    upto_seq: int = 0
-    budget: int = 0
+    upto_seq: Whole = 0
+    budget: Amount = 0
     """Tokens of this view; 0: the standing budget, else as the policy says."""
     model: str = ""
     """Model that the view is for, where its window may be smaller than the policy's; empty: the conversation's."""
@@ -53,7 +54,7 @@ class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     """The newest thing that who asks has said: where the log has it not, it lost its end, and nothing is served."""
     doubted: tuple[SaidAt, ...] = ()
     """What it had said before its connection broke off: looked for in the log itself."""
-    unsent: tuple[int, ...] = ()
+    unsent: tuple[Whole, ...] = ()
     """Versions of views that it was handed before and that it gave no model: they came too late, or were of no use."""
     coming: SaidAt | None = None
     """What who asks says at the same time, at a place that it does not know yet (`seq` is 0): it is waited for."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from actors.core.entry import names_upload
 from actors.core.state import initial, remember_writer
 from actors.runtime.fold import folded
 from actors.runtime.kept_states import opened
@@ -18,7 +19,7 @@ from actors.spill.part import MISSING_UPLOAD
 from protocol import codec
 from protocol.errors import UNREADABLE, BadEnvelope, JettisonError
 from protocol.facts import MessagesAppended, ToolOutputSpilled, ToolOutputTrimmed
-from protocol.ids import Address, is_sha256
+from protocol.ids import Address
 from storage.ports import Record
 from storage.tombstones import is_erasure
 
@@ -174,10 +175,10 @@ def mentioned(at: Address, records: Iterable[Record]) -> dict[str, Mention]:
         for said in (fact for fact in envelope.facts if isinstance(fact, MessagesAppended)):
             for message in said.messages:
                 number += 1
+                if not all(map(names_upload, message.claims)):
+                    continue  # an agent may announce anything, and the message was refused
                 for claim in message.claims:
                     claimed[number, claim.pointer] = claim.sha256
-                    if not is_sha256(claim.sha256):
-                        continue  # an agent may announce anything
                     found.setdefault(claim.sha256, Mention(version=version, seq=record.seq))
     return found
 

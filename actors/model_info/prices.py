@@ -11,6 +11,8 @@ from functools import lru_cache
 
 import msgspec
 
+from protocol.limits import MODEL_CHARS_MAX
+
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
     """US dollars for one token. Where a model has no price for cached tokens, they cost as much as others."""
@@ -47,7 +49,7 @@ def cost_microdollars(model: str, *, input_tokens: int, cached_tokens: int, outp
 def _dollars(model: str, **tokens: int) -> Decimal | None:
     from genai_prices import Usage, calc_price
 
-    provider, _, name = model.rpartition("/")
+    provider, _, name = model.rpartition("/") if len(model) <= MODEL_CHARS_MAX else ("", "", "")
     for known in dict.fromkeys((provider or None, None)) if name else ():
         try:
             return calc_price(Usage(**tokens), model_ref=name, provider_id=known).total_price

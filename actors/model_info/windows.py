@@ -12,6 +12,8 @@ from typing import Literal
 
 import msgspec
 
+from protocol.limits import MODEL_CHARS_MAX
+
 CORRECTED: Mapping[str, tuple[int, str]] = {
     "deepseek-chat": (131_072, "DeepSeek's own documentation; the table has 64,000 of its older version"),
     "deepseek-reasoner": (131_072, "DeepSeek's own documentation; the table has 64,000 of its older version"),
@@ -59,7 +61,7 @@ def window_of(model: str) -> int | None:
 
     A provider may stand before the name: `openai/gpt-4o`.
     """
-    found = window_found(model)
+    found = window_found(model) if len(model) <= MODEL_CHARS_MAX else None
     return found.tokens if found else None
 
 

@@ -23,8 +23,7 @@ from actors.core.listed import ERASED, NAME_CHARS, NOT_READ, ROWS_MAX, About, Li
 from actors.runtime.conversations import Conversations
 from actors.runtime.listing import Listing
 from protocol.errors import (
-    BadEnvelope,
-    Damaged,
+    JettisonError,
     KeysUnavailable,
     LogUnavailable,
     NotPermitted,
@@ -32,6 +31,7 @@ from protocol.errors import (
     Unavailable,
 )
 from protocol.ids import Address, written_address
+from protocol.jsonbytes import without_surrogates
 from protocol.outages import Outage
 from protocol.subjects import FIRST_ACTOR
 from protocol.tasks import heed_cancellation
@@ -97,6 +97,11 @@ class Sweeper:
                 seen = revision
             except Unavailable as error:
                 log.info("no sweep: %s", error)
+            except NotProvisioned:
+                raise
+            except Exception:
+                # what one conversation says must not end what all the others need
+                log.exception("a sweep failed")
             heed_cancellation()
             await asyncio.sleep(self.sweep_seconds * random.uniform(0.8, 1.2))
 
@@ -216,17 +221,23 @@ class _Round:
         try:
             state = await self._sweeper.conversations.load(at)
             actor = next_actor(state)
-            self._list(at, about(state), seq=state.seq, at_ms=state.counters.now_ms)
-        except (Damaged, BadEnvelope) as error:
-            self._list(at, About(fault="damaged", why=str(error)[:NAME_CHARS]))
-            # not ours to judge: the worker that takes the slot fails, and writes the dead letter
-            actor = FIRST_ACTOR
+            told = about(state)
+            msgspec.msgpack.encode(told)  # what does not fit into a record is of this one, and not of all in its chunk
+            self._list(at, told, seq=state.seq, at_ms=state.counters.now_ms)
         except Unavailable as error:
             log.info("%s is looked at later: %s", at, error)
             self._list(at, About(fault="no key" if isinstance(error, KeysUnavailable) else NOT_READ))
             self._sweeper.unlisted.add(at)
             self.unsettled.append(at)
             return
+        except NotProvisioned:
+            raise
+        except Exception as error:
+            if not isinstance(error, JettisonError):
+                log.exception("%s cannot be looked at", at)
+            self._list(at, About(fault="damaged", why=without_surrogates(str(error))[:NAME_CHARS]))
+            # not ours to judge: the worker that takes the slot fails, and writes the dead letter
+            actor = FIRST_ACTOR
         if actor is None:
             return
         self._count(open=1)

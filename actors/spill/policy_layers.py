@@ -131,7 +131,9 @@ def adopting(layers: Layers, at: Address, state: State) -> Step:
     if found.refused:
         log.warning("%s: what its agent asked for is left out: %s", at, found.refused)
     notes = (found.refused, *found.notes) if found.refused else found.notes
-    facts = tuple(MessageRepaired(number=0, kind="refused", detail=note[:200]) for note in notes)
+    # a note may quote what was asked for, surrogates too
+    told = (note[:200].encode("utf-8", "replace").decode() for note in notes)
+    facts = tuple(MessageRepaired(number=0, kind="refused", detail=note) for note in told)
     return Step(adopt=found.policy, facts=facts)
 
 

@@ -6,12 +6,18 @@ import re
 import pytest
 
 from actors.host.bootstrap import Runtime
+from actors.model_info.prices import price_of
 from actors.model_info.windows import CORRECTED, FAMILIES, _in_table, window_found, window_of
 from protocol import codec
 from protocol.client import Client
 from protocol.errors import BadPolicy
 from protocol.facts import MessageRepaired
 from tests.conftest import settled
+
+
+def test_a_name_as_long_as_a_book_is_of_no_model_and_takes_no_time() -> None:
+    assert window_of("gpt-9" + "-000" * 200_000 + "x") is None
+    assert price_of("gpt-4o" * 200_000) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,75 @@
+"""Lies: numbers and texts that no record can hold, from one agent, end nothing that other agents need."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.host.settings import Settings
+from protocol.client import Client
+from protocol.facts import MessageRepaired
+from protocol.ids import address, fresh_id
+from protocol.limits import MESSAGE_BYTES_MAX
+from tests.conftest import at_work, chatter, done_facts, settled
+from tests.promises.harness import at_server, one, told_by
+
+LARGE = 2**64 - 1
+TEXTS = json.dumps({"role": "user", "content": [{"type": "text", "text": ""} for _ in range(12)]}).encode()
+"""A message of twelve texts that all travel by claim check."""
+
+LIES: dict[str, list[Any]] = {
+    "window": [["ConversationOpened.1", "a", "gpt-4o", json.dumps({"budget": {"window": 10**30}}).encode()]],
+    "seconds": [["ConversationOpened.1", "a", "gpt-4o", b'{"cooldown":{"seconds":"inf"}}']],
+    "half-a-letter": [
+        ["ConversationOpened.1", "a", "gpt-4o", b'{"hooks":[{"id":"a","do":{"kind":"inject","text":"\\ud800"}}]}']
+    ],
+    "key": [["ConversationOpened.1", "a", "gpt-4o", b'{"\\ud800":1}']],
+    "model": [["ConversationOpened.1", "a", "gpt-9" + "-000" * 50_000 + "x"]],
+    "claims": [["MessagesAppended.1", [[TEXTS, [[f"/content/{at}/text", "a" * 64, LARGE] for at in range(12)]]]]],
+    "claims-at-the-bound": [
+        ["MessagesAppended.1", [[TEXTS, [[f"/content/{at}/text", "b" * 64, MESSAGE_BYTES_MAX] for at in range(12)]]]]
+    ],
+    "usage": [["UsageReported.1", LARGE, LARGE, LARGE, "x"], ["OverflowReported.1", "", LARGE, LARGE, ""]],
+    "budget": [["CompactionRequested.1", LARGE, ""]],
+}
+HELLO = ["MessagesAppended.1", [[b'{"role":"user","content":"hello"}', []]]]
+
+
+def lie(facts: list[Any], *, count: int = 1, at_ms: int = 0) -> bytes:
+    return msgspec.msgpack.encode(["said.1", fresh_id(), count, [*facts, HELLO], at_ms])
+
+
+async def test_workers_and_sweepers_go_on_and_others_are_served(settings: Settings, tmp_path: Path) -> None:
+    async with one(tmp_path) as server:
+        own = at_server(settings, server.url)
+        async with at_work(own) as busy, Client.connect(server.url) as client:
+            for name, facts in LIES.items():
+                await busy.log.say(address(name), lie(facts), message_id=fresh_id(), headers={})
+            for count, at_ms in ((LARGE, 0), (-(2**63), 0), (1, LARGE), (1, -(2**63))):
+                body = lie([], count=count, at_ms=at_ms)
+                await busy.log.say(address("counts"), body, message_id=fresh_id(), headers={})
+            talk = await client.open("beside-them")
+            await talk.append(chatter(3))
+            assert (await settled(busy, address("beside-them"))).messages == 6
+            while not (swept := await busy.sweeper().sweep(everything=True)).complete:
+                await asyncio.sleep(0.1)
+            assert swept.looked_at == len(LIES) + 2
+        done = await told_by(own, "verify", "--all")
+        assert done.returncode == 0, done.stdout
+        assert f"verified {len(LIES) + 2} of {len(LIES) + 2} conversations" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["window", "seconds", "half-a-letter"])
+async def test_what_an_agent_asks_for_and_no_policy_can_hold_is_left_out_and_told(
+    settings: Settings, tmp_path: Path, name: str
+) -> None:
+    async with one(tmp_path) as server, at_work(at_server(settings, server.url)) as busy:
+        at = address(name)
+        await busy.log.say(at, lie(LIES[name]), message_id=fresh_id(), headers={})
+        state = await settled(busy, at)
+        assert state.messages == 1
+        facts = done_facts(await busy.log.read(at, after=0))
+        assert any(isinstance(one, MessageRepaired) and one.detail.startswith("policy: ") for one in facts)
