@@ -42,9 +42,6 @@ OURS = "jet1:"
 """How a compaction of the gateway's begins: one of a provider goes back to it untouched."""
 
 COMPACTION = b'"compaction"'
-REFERENCE = b'"item_reference"'
-"""In the place of an item that its provider keeps too."""
-
 ITEMS_BYTES_MAX = 32 * 2**20
 """Of the items that one process remembers, as they are kept."""
 
@@ -76,9 +73,8 @@ class Answers:
         """Return a request with what it goes on from. Raises `Unknown`, `Rejected`, `Unavailable`."""
         if body.api.name != "responses":
             return body
-        if caller.shared and body.field("store") is not False:
-            # the account is everybody's, and nobody may ask it for what it keeps
-            body = replace(body, fields={**body.fields, "store": b"false", **_with_thoughts(body)}, changed=True)
+        if caller.shared:
+            body = unstored(body)
         if any(map(reference_in, body.messages)):
             body = replace(body, messages=await self._referred(caller, body.messages), changed=True)
         if isinstance(previous := body.field("previous_response_id"), str):
@@ -205,16 +201,35 @@ def is_named(body: Body) -> bool:
     return body.api.name == "responses" and body.field("store") is not False
 
 
+def unstored(body: Body) -> Body:
+    """Return a request of OpenAI Responses whose answer nobody keeps: the account is everybody's, who could ask it."""
+    if body.field("store") is False:
+        return body
+    return replace(body, fields={**body.fields, "store": b"false", **_with_thoughts(body)}, changed=True)
+
+
+class _Named(msgspec.Struct):
+    """What tells a reference from an item, which is not read further."""
+
+    type: Any = None
+    role: Any = None
+    id: Any = None
+
+
 def reference_in(raw: bytes) -> str:
-    """Return the id of the item that a message only names; empty for any other message."""
-    # its letters may be written as escapes, and its provider would read them
-    if REFERENCE not in raw and b"\\u" not in raw:
-        return ""
+    """Return the id of the item that a message only names; empty for any other message.
+
+    In OpenAI's API its type may be left out, or be null.
+    """
     try:
-        item = decode(raw)
-    except BadMessage:
-        return ""
-    return str(item.get("id")) if item.get("type") == "item_reference" else ""
+        item = msgspec.json.decode(raw, type=_Named)
+    except UNREADABLE:
+        try:
+            item = msgspec.convert(decode(raw), _Named)
+        except BadMessage:
+            return ""
+    is_bare = item.type is None and item.role is None and isinstance(item.id, str)
+    return str(item.id) if item.type == "item_reference" or is_bare else ""
 
 
 def _is_ours(raw: bytes) -> bool:

@@ -75,7 +75,8 @@ class Gateway:
         host = api.host if api else host_of({key.decode("latin-1").lower(): "" for key, _ in asked.headers})
         caller = self.callers.caller(asked.headers, host)
         # a large request is read once, whoever wants to know what is in it
-        read = self._read(asked, api) if api and self._looks_at(asked, host) else None
+        # and of whom nobody knows, none is unfolded or read
+        read = self._read(asked, api) if api and caller and self._looks_at(asked, host) else None
         no = self._no(asked, api, host, caller, read)
         if no is None and self.managed and api and read is not None and asked.method == "POST" and asked.rest is None:
             assert caller is not None
@@ -118,8 +119,9 @@ class Gateway:
         self, asked: Incoming, api: Api | None, host: Host, caller: Caller | None, read: Body | Rejected | None
     ) -> _No | None:
         """Return why a request is not even passed on; None where it may be."""
-        if asked.header("upgrade"):
-            # the one answer after which agents come back by HTTP at once
+        if "websocket" in asked.header("upgrade").lower():
+            # the one answer after which agents come back by HTTP at once; of other upgrades nothing need be said (RFC
+            # 9110, 7.8): Java's client offers HTTP/2 with each request
             message = "this gateway speaks HTTP; ask again without an upgrade"
             return _No(426, "invalid_request_error", message, _UPGRADE)
         if caller is None:

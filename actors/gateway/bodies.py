@@ -5,7 +5,7 @@ Its fields and messages stay the bytes that they were; a request of a megabyte i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from protocol.errors import BadMessage, Rejected
 from protocol.formats.messages import INSTRUCTION_ROLES
-from protocol.jsonbytes import decode_value, encode_value
+from protocol.jsonbytes import decode, decode_value, encode_value
 
 from .apis import Api
 from .encodings import unfolded
@@ -22,7 +22,14 @@ from .incoming import Incoming
 from .reasons import Unmanaged
 from .repeated import Hashed, Parts, Repeated
 
+MESSAGES_MAX, VALUES_MAX = 50_000, 1_000_000
+"""Of a request that is managed, as its commas tell how many values it has: more are read for seconds, and by nobody
+else meanwhile."""
+
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
+
+
+_FIELDS, _LISTED = dict[str, msgspec.Raw], list[msgspec.Raw]
 
 
 class _Peek(msgspec.Struct):
@@ -136,27 +143,50 @@ def read_of(asked: Incoming, api: Api, *, bytes_max: int, repeated: Repeated) ->
 
 def body_of(raw: bytes, api: Api, *, repeated: Repeated) -> Body:
     """Return a request taken apart. Raises `Rejected` for one without a conversation that we can read."""
+    if raw.count(b",") > VALUES_MAX:
+        raise Rejected(f"the request has more than {VALUES_MAX:,} values")
     try:
-        fields, listed, hashed = repeated.parts(raw, api.field) or _parts(raw, api, repeated)
+        try:
+            fields, listed, hashed = repeated.parts(raw, api.field) or _parts(raw, api, repeated)
+        except UNREADABLE:
+            # msgspec refuses the escapes of lone surrogates, which agents write where they cut a text within a sign
+            fields, listed, hashed = _parts(raw, api, repeated, read=_read)
         head, messages, tail = _parted(listed)
     except KeyError:
         raise Rejected(f"the request has no {api.field}") from None
-    except UNREADABLE:
+    except (BadMessage, *UNREADABLE):
         raise Rejected(f"the request's {api.field} cannot be read") from None
+    if len(listed) > MESSAGES_MAX:
+        raise Rejected(f"the request has more than {MESSAGES_MAX:,} messages")
     if not messages and "previous_response_id" not in fields:
         raise Rejected("the request brings no message of a conversation")
     return Body(api=api, fields=fields, head=head, messages=messages, tail=tail, hashed=hashed)
 
 
-def _parts(raw: bytes, api: Api, repeated: Repeated) -> Parts:
-    fields = {name: bytes(value) for name, value in msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).items()}
+def _raw(raw: bytes, kind: Any) -> Any:
+    """Return the parts of an object or a list as the bytes that they are. Raises one of `UNREADABLE`."""
+    return msgspec.json.decode(raw, type=kind)
+
+
+def _read(raw: bytes, kind: Any) -> Any:
+    """Return the same of JSON with lone surrogates, its parts written anew. Raises `BadMessage`."""
+    value = decode_value(raw)
+    if isinstance(value, dict) and kind == _FIELDS:
+        return {name: encode_value(one) for name, one in value.items()}
+    if isinstance(value, list) and kind == _LISTED:
+        return [encode_value(one) for one in value]
+    raise BadMessage("not what was expected", at="")
+
+
+def _parts(raw: bytes, api: Api, repeated: Repeated, *, read: Callable[[bytes, Any], Any] = _raw) -> Parts:
+    fields = {name: bytes(value) for name, value in read(raw, _FIELDS).items()}
     named = "previous_response_id" in fields and api.field not in fields
     given = b"[]" if named else fields[api.field].strip()
     fields[api.field] = b""
     if given.startswith(b'"') and api.name == "responses":
         # there a bare text is the user's; other providers refuse it
         return Parts(fields, [b'{"role":"user","content":' + given + b"}"], Hashed())
-    listed = [bytes(one) for one in msgspec.json.decode(given, type=list[msgspec.Raw])]
+    listed = [bytes(one) for one in read(given, _LISTED)]
     return Parts(fields, listed, repeated.remember(raw, api.field, listed))
 
 
@@ -174,5 +204,8 @@ def _parted(listed: Sequence[bytes]) -> tuple[_Messages, _Messages, _Messages]:
 
 
 def _instructs(raw: bytes) -> bool:
-    role = msgspec.json.decode(raw, type=_Peek).role
+    try:
+        role = msgspec.json.decode(raw, type=_Peek).role
+    except UNREADABLE:
+        role = decode(raw).get("role")
     return isinstance(role, str) and role in INSTRUCTION_ROLES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import re
 from collections.abc import Callable, Coroutine
@@ -20,7 +21,7 @@ from protocol.overflow import is_overflow
 from protocol.tracing import extract, span, traced
 
 from . import compacting, conversations
-from .answers import is_named, must_be_known, reference_in
+from .answers import is_named, must_be_known, reference_in, unstored
 from .apis import Api
 from .bodies import Body
 from .callers import Caller, Callers
@@ -46,6 +47,13 @@ REFUSALS = (400, 413, 422)
 
 THINKING_REFUSED = re.compile(rb"thinking.{0,80}bound to a different", re.DOTALL)
 """A thought stands behind something else than its call saw: not its agent's fault, who was shown it by a gateway."""
+THINKING_WANTED = re.compile(
+    rb"expected .{0,4}thinking.{0,60}found .{0,4}tool_use|must start with a thinking block"
+    rb"|blocks? in the latest assistant message cannot be modified",
+    re.DOTALL | re.IGNORECASE,
+)
+"""While tools run a thought belongs to its calls, and the log has none: it was left out behind what no view has."""
+
 REFUSAL_BYTES_MAX = 256 * 1024
 RETRY_AFTER_SECONDS = 5
 
@@ -73,7 +81,7 @@ class Managed:
         self, asked: Incoming, api: Api, read: Body | Rejected, caller: Caller, send: Send, *, counts: bool = False
     ) -> None:
         """Answer one request; *counts*: it only asks how many tokens it has. Raises `Unavailable`."""
-        headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in asked.headers}
+        headers = _texts(asked)
         with span(f"gateway {api.name}", kind="server", parent=extract(headers)):
             try:
                 read = await self._whole(asked, read)
@@ -85,6 +93,9 @@ class Managed:
                 plan = bypass(asked.body, "no view of it is small enough")
             except Rejected as error:
                 plan = bypass(asked.body, str(error))
+            if isinstance(read, Body) and plan.kept is None and caller.shared and api.name == "responses":
+                kept = unstored(read)
+                plan = plan if kept is read else dataclasses.replace(plan, body=kept.written(), as_it_came=False)
             if isinstance(read, Body) and plan.kept is None and must_be_known(read, caller):
                 await _told_no(asked, api, send, _away(api, plan, NOT_KNOWN) if plan.away else _unknown(api, read))
                 return
@@ -174,6 +185,8 @@ class Managed:
             return None
         if THINKING_REFUSED.search(said):
             return self.planner.unbound(told.body, told.plan)
+        if THINKING_WANTED.search(said):
+            return self.planner.as_came(asked.body, told.body, told.plan, headers=_texts(asked))
         if _overflows(said):
             words = said.decode("utf-8", "replace")
             return await self.planner.shorter(asked.body, told.body, told.plan, told=words)
@@ -261,6 +274,11 @@ async def _reported(plan: Plan, usage: Usage) -> None:
         )
     except JettisonError as error:
         log.info("usage was not reported: %s", error)
+
+
+def _texts(asked: Incoming) -> dict[str, str]:
+    """Return the headers of a request as texts, their names in small letters."""
+    return {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in asked.headers}
 
 
 def _foreign(body: Body) -> str:

@@ -164,6 +164,20 @@ class Planner:
         self._threads.mark_changed(plan.thread)
         return _unbound(body, plan)
 
+    def as_came(self, raw: bytes, body: Body, plan: Plan, *, headers: Mapping[str, str]) -> Plan | None:
+        """Return the plan to send a request as it came, after its provider missed thoughts in *plan*; None if it did.
+
+        What is thought from now on is behind something that no view has.
+        """
+        if plan.as_it_came or plan.kept is None or self.keeper is None or body.changed or body.earlier:
+            return None
+        why = "its provider wants what was thought while tools run"
+        if plan.context is not None:
+            self.keeper.mark_unsent(plan.kept, plan.context, why)
+        thread = _thread_of(body, plan.kept.caller, headers)
+        self._threads.passed(thread)
+        return replace(bypass(raw, why), at=str(plan.kept.talk.at), thread=thread)
+
     async def shorter(self, raw: bytes, body: Body, plan: Plan, *, told: str) -> Plan | None:
         """Return the plan after a provider refused *plan* as too long, with the words *told*; None if it stays."""
         kept, keeper = plan.kept, self.keeper
