@@ -9,6 +9,7 @@ from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.excerpt import sentences_excerpt
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.line_worths import Sought
+from actors.core.text.patterns import number_in
 from actors.core.text.phrases import telling, tells
 from actors.core.text.written import FENCE
 from protocol.account import AccountStep
@@ -82,7 +83,7 @@ def pieces(said: Sequence[str], told: Collection[str], *, rules_3: bool, room: i
 
     Together they have *room* characters, or `PIECES_CHARS_MAX` of English where that is more.
     """
-    more = sum(int(found.group(1)) for one in said if (found := _MORE.fullmatch(one)))
+    more = sum(number_in(found.group(1)) for one in said if (found := _MORE.fullmatch(one)))
     kept = list(dict.fromkeys(one for one in said if not _MORE.fullmatch(one) and one not in told))
     more += len(said) - len(kept) - sum(bool(_MORE.fullmatch(one)) for one in said)
     worths = [_tells(one, rules_3=rules_3) for one in kept]

@@ -26,6 +26,9 @@ MESSAGES_MAX, VALUES_MAX = 50_000, 1_000_000
 """Of a request that is managed, as its commas tell how many values it has: more are read for seconds, and by nobody
 else meanwhile."""
 
+TOOLS_MAX = 128
+"""Of OpenAI's APIs."""
+
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 
 
@@ -109,8 +112,12 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_tools(self) -> bool:
-        """Tell whether the model is given any tool."""
-        return self.fields.get("tools", b"[]").strip() not in (b"[]", b"null", b"")
+        """Tell whether the model is given any tool, and may be given one more."""
+        try:
+            tools = len(msgspec.json.decode(self.fields.get("tools", b"[]"), type=list[msgspec.Raw]))
+        except UNREADABLE:
+            return False
+        return tools > 0 and (tools < TOOLS_MAX or self.api.host != "openai")
 
     @property
     def answer_tokens(self) -> int:

@@ -13,10 +13,17 @@ from protocol.errors import BadMessage
 from protocol.formats.cache_marks import MARK_AS_SENT, MARKS_KEPT, MARKS_MAX, marks_of, with_mark, without_marks
 from protocol.jsonbytes import decode, encode
 
+from .bodies import Body
 
-def marks_in(raw: bytes) -> int:
-    """Return how many marks there are in JSON, or a few more where a text has the word."""
-    return raw.count(MARK_AS_SENT)
+
+def marks_beside(body: Body) -> int:
+    """Return how many marks a request has outside its messages, or a few more where a text has the word.
+
+    One beside all its fields marks the last block that can have one.
+    """
+    fields = (field for name, field in body.fields.items() if name != body.api.field)
+    written = sum(raw.count(MARK_AS_SENT) for raw in (*fields, *body.head, *body.tail))
+    return written + (body.field("cache_control") is not None)
 
 
 def marked(messages: Sequence[bytes], *, like: Sequence[bytes], elsewhere: int) -> list[bytes]:

@@ -303,7 +303,7 @@ def is_beside(headers: Mapping[str, str]) -> bool:
         return True
     try:
         told = json.loads(headers.get("x-codex-turn-metadata", "{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(told, dict) and told.get("request_kind") == "compaction"
 
@@ -315,7 +315,7 @@ def _session_in(metadata: Any) -> str:
         return ""
     try:
         told = json.loads(user)
-    except ValueError:
+    except (ValueError, RecursionError):
         return user.rpartition("_session_")[2] if "_session_" in user else ""
     session = told.get("session_id") if isinstance(told, dict) else None
     return session if isinstance(session, str) else ""

@@ -19,7 +19,7 @@ from protocol.tools import READ_TOOL
 
 from .bodies import Body
 from .breaker import Breaker
-from .cache_marks import marked, marks_in
+from .cache_marks import marked, marks_beside
 from .callers import Caller
 from .canon import hash_of
 from .dialects import dialect_of
@@ -338,9 +338,7 @@ def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: KeptRequest, context:
     keeper.mark_changed(kept)
     shown += body.messages[stored:]
     if body.api.name == "messages":
-        beside = [field for name, field in body.fields.items() if name != body.api.field]
-        elsewhere = sum(map(marks_in, (*beside, *body.head, *body.tail)))
-        shown = marked(shown, like=body.messages, elsewhere=elsewhere)
+        shown = marked(shown, like=body.messages, elsewhere=marks_beside(body))
     return _plan(raw, body, keeper, kept, tuple(shown), context)
 
 

@@ -125,7 +125,10 @@ def _value(document: object, key: str) -> str:
 
 
 def _date(day: int) -> str:
-    return f"{datetime.fromtimestamp(day * DAY_MS / 1000, UTC):%Y-%m-%d}"
+    try:
+        return f"{datetime.fromtimestamp(day * DAY_MS / 1000, UTC):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return f"day {day:,}"  # an agent's clock may say anything
 
 
 def _total(days: list[DaySum]) -> DaySum:

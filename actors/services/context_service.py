@@ -177,6 +177,8 @@ class ContextService:
         asked = _decoded(request.body, ContextAsked)
         state = await self._answered(at, asked)
         count = count_of(state)
+        if state.policy is None:
+            raise NotFound(f"there is no message in {at} yet", address=str(at))
         for _ in range(APPEND_ATTEMPTS_MAX):
             budget = budget_of(asked, state)
             try:

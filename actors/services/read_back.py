@@ -134,7 +134,10 @@ def text_of(number: int, said: SaidMessage, uploads: Mapping[str, str]) -> str:
     texts = {claim.pointer: uploads[claim.sha256] for claim in said.claims if claim.sha256 in uploads}
     try:
         message = messages.decode(said.raw)
-        parsed = messages.parse(messages.with_leaves(message, texts) if texts else message)
+        parsed = messages.parse(message)
+        # a claim may name nothing
+        if texts := {part.pointer: texts[part.pointer] for part in parsed.parts if part.pointer in texts}:
+            parsed = messages.parse(messages.with_leaves(message, texts))
     except BadMessage as error:
         return f"--- message {number} cannot be read: {error} ---"
     read = (_shown_part(part) for part in parsed.parts)

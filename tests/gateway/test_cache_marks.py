@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.gateway.cache_marks import marked, marks_in
+from actors.gateway.apis import MESSAGES_API
+from actors.gateway.bodies import Body
+from actors.gateway.cache_marks import marked, marks_beside
 from protocol.formats.cache_marks import MARKS_KEPT, MARKS_MAX, without_marks
 
 Json = dict[str, Any]
@@ -63,4 +65,4 @@ def test_who_marks_nothing_gets_nothing_marked_and_old_marks_leave() -> None:
     assert places(marked(old, like=AGENT, elsewhere=2)) == [6, 8]
     assert without_marks(json.loads(AGENT[0])) == {"role": "user", "content": [{"type": "text", "text": "Go."}]}
     assert without_marks(call(1)) == call(1)
-    assert marks_in(AGENT[0]) == 1
+    assert marks_beside(Body(api=MESSAGES_API, fields={}, head=(AGENT[0],), messages=(), tail=())) == 1

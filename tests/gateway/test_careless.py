@@ -9,6 +9,8 @@ import aiohttp
 import pytest
 
 from actors.gateway import app, bodies
+from actors.gateway.apis import CHAT_API, MESSAGES_API
+from actors.gateway.cache_marks import marks_beside
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from protocol.errors import Rejected
@@ -136,3 +138,38 @@ async def test_what_is_not_managed_is_kept_by_no_provider_where_callers_share_it
         got = await session.post(f"{url}/v1/responses", json=body, headers=given)
         assert got.headers["x-jettison"].startswith("bypass")
     assert there.asked[0].json == {**body, "store": False}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tools", "more"), [(127, 1), (128, 0)])
+async def test_no_tool_is_given_beside_as_many_as_a_provider_takes(
+    working: Runtime, settings: Settings, session: aiohttp.ClientSession, tools: int, more: int
+) -> None:
+    given = [{"type": "function", "function": {"name": f"tool_{at}", "parameters": {}}} for at in range(tools)]
+    body: Json = {"model": "m", "tools": given, "messages": [{"role": "user", "content": f"Look, {fresh_id()}."}]}
+    async with (
+        provider(lambda _: Answer(pieces=(b"{}",))) as there,
+        in_front_of(there, settings, mode="manage", deadline_seconds=20.0) as url,
+    ):
+        await session.post(f"{url}/v1/chat/completions", json=body)
+    assert len(there.asked[0].json["tools"]) == tools + more
+
+
+@pytest.mark.parametrize("tools", [b"[ ]", b"null", b"{}", b'"a"', b"[1, 2"])
+def test_what_is_no_list_of_tools_is_none(tools: bytes) -> None:
+    fields = {"model": b'"m"', "tools": tools}
+    assert not bodies.Body(api=CHAT_API, fields=fields, head=(), messages=(b"{}",), tail=()).has_tools
+
+
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [
+        ({}, 0),
+        ({"cache_control": b'{"type":"ephemeral"}'}, 1),
+        ({"cache_control": b"null"}, 0),
+        ({"system": b'[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]', "cache_control": b"{}"}, 2),
+    ],
+)
+def test_a_mark_beside_all_messages_counts_as_one_of_four(fields: dict[str, bytes], count: int) -> None:
+    body = bodies.Body(api=MESSAGES_API, fields=fields, head=(), messages=(b"{}",), tail=())
+    assert marks_beside(body) == count

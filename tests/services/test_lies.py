@@ -73,3 +73,25 @@ async def test_what_an_agent_asks_for_and_no_policy_can_hold_is_left_out_and_tol
         assert state.messages == 1
         facts = done_facts(await busy.log.read(at, after=0))
         assert any(isinstance(one, MessageRepaired) and one.detail.startswith("policy: ") for one in facts)
+
+
+async def test_a_claim_that_names_nothing_hides_no_message(settings: Settings, tmp_path: Path) -> None:
+    async with one(tmp_path) as server:
+        own = at_server(settings, server.url)
+        async with at_work(own) as busy, Client.connect(server.url) as client:
+            claims = [["/nope/~2/\x00", "a" * 64, 70_000], ["/content/9/text", "a" * 64, 70_000]]
+            facts = [["MessagesAppended.1", [[b'{"role":"user","content":"a valve leaks"}', claims]]]]
+            await busy.log.say(address("pointer"), lie(facts), message_id=fresh_id(), headers={})
+            await settled(busy, address("pointer"))
+            talk = await client.open("pointer")
+            assert "a valve leaks" in await talk.read_artifact("messages:1")
+
+
+async def test_who_asks_for_a_view_before_anything_was_said_is_told_so(settings: Settings, tmp_path: Path) -> None:
+    async with one(tmp_path) as server:
+        own = at_server(settings, server.url)
+        async with at_work(own) as busy:
+            wish = msgspec.msgpack.encode(["said.1", fresh_id(), 1, [["CompactionRequested.1", 5, ""]], 0])
+            await busy.log.say(address("nothing"), wish, message_id=fresh_id(), headers={})
+            answer = await busy.connection.request("ctx.v1.ask.context.default.nothing", b"{}", timeout=180)
+            assert b"there is no message in default/nothing yet" in answer.data

@@ -17,6 +17,7 @@ import re2
 from .gaps import GAP
 from .json_lines import names_columns
 from .noise import absences, definitions, failing_sources, fragments, imports, labels, passed_tests, sources, wordless
+from .patterns import number_in
 from .recent import Recent
 from .shorten.lines import lines_with, shapes_of, telling_lines
 from .table import Table
@@ -285,7 +286,7 @@ def without_numbers(lines: Sequence[str]) -> Sequence[str]:
     middle = lines[len(lines) // 2].lstrip()
     if middle[:1].isdecimal():
         found = [_NUMBERED.match(line) for line in lines]
-        numbers = [int(one.group(1)) for one in found if one]
+        numbers = [number_in(one.group(1)) for one in found if one]
         rising = sum(before < after for before, after in pairwise(numbers))
         if rising + 1 >= NUMBERED_SHARE * len(lines):
             return [line[one.end() :] if one else line for line, one in zip(lines, found, strict=True)]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from .cline import HEAD, RESULT, without_below
 from .notices import has_words
+from .patterns import number_in
 from .written import ACTION, CALLING, CLOSED, CUT_OFF, FENCE, KEYS, LOOKED_AT_CHARS, OBJECT
 
 FENCE_CHARS = 40
@@ -181,7 +182,7 @@ def answers_in(text: str, tools: Sequence[str] = ()) -> list[str]:
         return _each_element(without_below(bare), tools)
     # every second piece is the name of an element
     pieces = _BETWEEN.split(bare)[::2]
-    return [f"exit code: {code}\n{pieces[0]}" if int(code) else pieces[0], *pieces[1:]]
+    return [f"exit code: {code}\n{pieces[0]}" if number_in(code) else pieces[0], *pieces[1:]]
 
 
 def _each_element(text: str, tools: Sequence[str]) -> list[str]:

@@ -26,6 +26,15 @@ ERROR_WORDS = rb"error\b|exception\b|\bfail(?:ed|ure)?\b|\bfatal\b|\bpanic\b|\bd
 _LONG_REPEAT = re2.compile(r"\{(\d+),\d{2,}\}")
 
 
+DIGITS_MAX = 4000
+"""Of a number: Python reads few more, and nobody counts so far."""
+
+
+def number_in(digits: str) -> int:
+    """Return the number that *digits* write, with a sign or not; 0 for one that is longer than any count."""
+    return int(digits) if len(digits) <= DIGITS_MAX else 0
+
+
 def encoded(text: str) -> bytes:
     """Return *text* as patterns read it; lone surrogates become question marks."""
     return text.encode("utf-8", "replace")

@@ -32,7 +32,7 @@ _WORD = re.compile(r"[A-Za-z][\w/:.-]*")
 
 
 _RULER = re.compile(r"[-=+|_*~:#`.\s\u2500-\u257f]+")
-_COLUMNS_RULED = re.compile(r"[-=\u2500-\u257f]{2,}[|+:\s\u2500-\u257f]+[-=\u2500-\u257f]{2,}")
+_COLUMNS_RULED = re.compile(r"(?<![-=\u2500-\u257f])[-=\u2500-\u257f]{2,}[|+:\s\u2500-\u257f]+[-=\u2500-\u257f]{2,}")
 _NUMERIC = re.compile(r"[-+$(]*\d[\d.,:%)-]*\w{0,3}")
 _BLOCK = re.compile(r"\s*(?:\d+\W+)?(?:async )?(?:def|class|if|elif|for|while|with|except|case)\b")
 """A line that opens a block of a program."""

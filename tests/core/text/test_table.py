@@ -6,7 +6,8 @@ import pytest
 
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.core.text.gaps import GAP
-from actors.core.text.table import table_of
+from actors.core.text.line_worths import without_numbers
+from actors.core.text.table import heads, table_of
 from actors.core.text.told_table import is_summary, names_told, shorter_table
 
 PODS = ["NAME  READY  STATUS", *(f"web-{number}  1/1  Running" for number in range(9)), "pay-7f  0/1  CrashLoopBackOff"]
@@ -183,3 +184,12 @@ def test_names_that_begin_alike_are_told_as_one_where_more_are_told_so() -> None
 def test_how_often_a_name_is_said_to_stand_costs_nothing(times: str) -> None:
     said = f"(of the rows: Pending: web… x{times}, db)\n(300 rows: STATUS Running x290, Pending x10)"
     assert "db" in shorter_table(said, 200)
+
+
+@pytest.mark.parametrize("drawn", ["-", "=", "─", "- ", "--:", "-=|", "--x", "=" * 3 + "*"])
+def test_a_line_that_is_drawn_as_long_as_a_book_takes_no_time(drawn: str) -> None:
+    assert heads(["name  state", drawn * 100_000, "a  on"]) <= {0}
+
+
+def test_a_number_as_long_as_a_book_is_the_number_of_no_line() -> None:
+    assert without_numbers(["1" * 60_000, "2" * 60_000]) in (["1" * 60_000, "2" * 60_000], ["", ""])
