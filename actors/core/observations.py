@@ -20,7 +20,7 @@ from .entry import Entry
 from .message_texts import MessageText, texts_of
 from .state import State
 from .state_parts import Arrived
-from .text.browser import AGENT_OUTPUT, action_in, actions_in, as_result, follows, is_shown
+from .text.browser import AGENT_OUTPUT, action_in, actions_in, as_result, follows, is_read, is_shown
 from .text.notices import happened, is_notice
 from .text.observed import answers_in, is_observation
 from .text.written import Written, written_calls
@@ -123,16 +123,26 @@ def _with_actions(parts: Sequence[MessageText], observed: Collection[int]) -> li
     out: list[MessageText] = []
     acting: list[str] = []
     answered: list[int] = []
+    reads = False
     for part in parts:
         if part.tool == AGENT_OUTPUT and (actions := actions_in(part.text)):
-            told = [*_actions(part, actions)]
-            acting, answered = [one.call for one in told if one.tool], []
-            out += told
-        elif part.number in observed and part.trust == "tool" and is_shown(part.text) and not is_notice(part.text):
+            thoughts = [*_actions(part, actions)]
+            acting, answered, reads = [one.call for one in thoughts if one.tool], [], False
+            out += thoughts
+        elif (
+            (part.number in observed or part.call in acting)
+            and part.trust == "tool"
+            and is_shown(part.text)
+            and not is_notice(part.text)
+        ):
             # each action answers in its turn, and the page shows what the last of them did
             last = answered[-1] if answered else -1
             if (place := action_in(part.text, last + 1)) is not None:
                 answered.append(last := min(place, len(acting) - 1))
+            if place is not None:
+                reads = is_read(part.text)
+            elif reads:
+                continue  # the same page again
             out.append(replace(part, text=as_result(part.text), call=acting[max(0, last)] if acting else ""))
         else:
             out.append(part)

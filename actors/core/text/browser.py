@@ -25,6 +25,17 @@ _PAGE = re.compile(
 )
 _TAB = "TabInfo("
 _SCROLL = re.compile(r"(?m)^\.\.\. (\d+ pixels (?:above|below)) - scroll [^\n]* \.\.\.$")
+_BELOW = re.compile(
+    r"(?:\n\[End of page\])?\nCurrent step: \d+/\d+Current date and time: [^\n]*\s*\Z|\n\[End of page\]\s*\Z"
+)
+_ELEMENT = re.compile(r"[ \t]*\*{0,2}(?:\[\d{1,5}\]|\d{1,5}\[:\])<")
+_LINK = re.compile(r"[ \t]*\*{0,2}(?:\[\d{1,5}\]|\d{1,5}\[:\])<a\b")
+LABEL_BYTES, LINK_BYTES = 60, 30
+"""Of the line of an element, and of a link, that is told: a shorter one is a button or a menu, and its number is of
+that page alone."""
+
+_EXTRACTED = re.compile(r"\W{0,3}\s{0,3}Extracted from page\s{0,3}: ```json\s(?P<json>.*)\s```\s*\Z", re.DOTALL)
+
 _RETURNED = ("", "Browser started")
 _BEGINS = re.compile(r"\s*\[Your task history memory starts here\]\s*\Z")
 
@@ -36,18 +47,33 @@ def is_shown(text: str) -> bool:
 
 def follows(before: str, *, is_result: bool) -> bool:
     """Tell whether it can stand behind the text *before*: what a tool of browser-use returned, or another such text."""
-    return before.strip() in _RETURNED if is_result else is_shown(before)
+    return (is_result and before.strip() in _RETURNED) or is_shown(before)
 
 
 def as_result(text: str) -> str:
     """Return *text*, of which `is_shown` is true, as a tool would return it."""
     if found := _RESULT.match(text):
-        return f"{'Error: ' * (found[1] == 'error')}{text[found.end() :]}"
+        result = text[found.end() :]
+        if read := _EXTRACTED.match(result):
+            return read["json"]
+        return f"{'Error: ' * (found[1] == 'error')}{result}"
     if found := _PAGE.match(text):
         tabs = f"\n{found['tabs']}" if found["tabs"].count(_TAB) > 1 else ""
-        below = _SCROLL.sub(r"(\1)", text[found.end() :])
-        return f"{found['url']}{tabs}{below}"
+        below = _BELOW.sub("", _SCROLL.sub(r"(\1)", text[found.end() :]))
+        shown = [line for line in below.splitlines() if line.strip() and not _is_label(line)]
+        return "\n".join([f"{found['url']}{tabs}", *shown])
     return "" if _BEGINS.match(text) else text
+
+
+def _is_label(line: str) -> bool:
+    if len(line) >= LABEL_BYTES or not _ELEMENT.match(line):
+        return False
+    return len(line.encode("utf-8", "replace")) < (LINK_BYTES if _LINK.match(line) else LABEL_BYTES)
+
+
+def is_read(text: str) -> bool:
+    """Tell whether a result is what was read from a page, which then shows no more than that."""
+    return "Extracted from page" in text[:60]
 
 
 def action_in(text: str, following: int) -> int | None:

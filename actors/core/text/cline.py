@@ -44,6 +44,10 @@ _KNOWN = re.compile(
 )
 """What stands around a person's words."""
 
+_DENIED = "The user denied this operation"
+REFUSED = "[refused the call before it:] "
+"""Stands before words with which a person refused a call."""
+
 _WORDS = re.compile(r"<(feedback|user_message|answer|task)>")
 _RESULT_OF = re.compile(r"(?s)\[([a-z]\w*).*\] Result:")
 _NO_HEAD = re.compile(r"[ \t]*#|\[Image\]")
@@ -60,15 +64,19 @@ _BLANKS = re.compile(r"\s*")
 _STATE = re.compile(r"<(environment_details)>")
 
 
-def passed_on(text: str) -> str | None:
-    """Return the words of a person in a message of nothing but them and what is known to stand around; else None."""
+def passed_on(text: str, *, refusals: bool = False) -> str | None:
+    """Return the words of a person in a message of nothing but them and what is known to stand around; else None.
+
+    With *refusals* a mark says which of them refuse the call before them.
+    """
     whole, at = f"{text.strip()}\n", 0
     told: list[str] = []
     mentioned: list[str] = []
-    is_persons = True
+    is_persons, mark = True, ""
     while at < len(whole):
         if found := _KNOWN.match(whole, at):
             at = found.end()
+            mark = REFUSED if refusals and _DENIED in found.group() else mark
             # what a tool returned may have such elements; Cline says so where a person speaks there
             result = _RESULT_OF.match(found.group())
             is_persons = result.group(1) in _SHOWS if result else is_persons or not _NO_HEAD.match(found.group())
@@ -82,7 +90,8 @@ def passed_on(text: str) -> str | None:
             if element.re is _WORDS and (mentioned or not is_persons):
                 return None
             if element.re is _WORDS:
-                told.append(inner)
+                told.append(f"{mark}{inner}")
+                mark = ""
             elif not is_programs(element.group(1), inner):
                 return None
             at = _behind(whole, end + len(element.group()) + 1)

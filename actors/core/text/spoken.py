@@ -73,7 +73,7 @@ def spoken(text: str) -> str:
     if _COMMAND.fullmatch(text) and text.count("<command-name>") == 1:
         part = dict(_COMMAND_PART.findall(text))
         return f"{part['name']} {part.get('args', '')}".strip() if part.get("name") else text
-    if said := _asked(text) or passed_on(text):
+    if said := _asked(text) or passed_on(text, refusals=True):
         return said
     bare, name = _without_state(text)
     framed = next(filter(None, (frame.fullmatch(bare.strip()) for frame in _FRAMES)), None)

@@ -10,7 +10,8 @@ from actors.core.text.browser import actions_in, as_result, is_shown
 
 PAGE = (
     "Current url: https://shop.test/pumps\nAvailable tabs:\n[TabInfo(page_id=0, url='https://shop.test', title='P')]"
-    "\nInteractive elements from current page view:\n[Start of page]\n0[:]<a>Pump A</a>\n"
+    "\nInteractive elements from current page view:\n[Start of page]\n0[:]<img />\n1[:]<button>Buy</button>\n"
+    "2[:]<a>Pump A, 12 litres a minute</a>\n[3]<a Menu/>\n"
     "... 1800 pixels below - scroll or extract content to see more ..."
 )
 
@@ -20,7 +21,9 @@ PAGE = (
     [
         ("Action result: 🖱️  Clicked button with index 39", "🖱️  Clicked button with index 39"),
         ("Action error 1/2: no such element", "Error: no such element"),
-        (PAGE, "https://shop.test/pumps\n0[:]<a>Pump A</a>\n(1800 pixels below)"),
+        (PAGE, "https://shop.test/pumps\n2[:]<a>Pump A, 12 litres a minute</a>\n(1800 pixels below)"),
+        (f"{PAGE}\n[End of page]\nCurrent step: 9/100Current date and time: 2025-06-02 01:45", as_result(PAGE)),
+        ('Action result: 📄  Extracted from page\n: ```json\n{"a": 1}\n```\n', '{"a": 1}'),
         (f"[Task history memory ends]\n[Current state starts here]\n{PAGE}", as_result(PAGE)),
         ("[Your task history memory starts here]", ""),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.text.cline import as_speech, passed_on, without_below
+from actors.core.text.cline import REFUSED, as_speech, passed_on, without_below
 from actors.core.text.notices import is_notice
 from actors.core.text.observed import answers_in
 from actors.core.text.opened import opened
@@ -53,6 +53,18 @@ RESUMED = (
     "IMPORTANT: If the last tool use was a replace_in_file that was interrupted, the file was reverted.\n\n"
     "New instructions for task continuation:\n<user_message>\n{}\n</user_message>"
 )
+DENIED = (
+    "[execute_command for 'rm a'] Result:\nThe user denied this operation and provided the following feedback:\n"
+    "<feedback>\nKeep it.\n</feedback>"
+)
+
+
+def test_words_that_refuse_a_call_say_so_where_they_stand_alone() -> None:
+    assert passed_on(DENIED) == "Keep it."
+    assert spoken(DENIED) == f"{REFUSED}Keep it."
+    assert spoken(GAVE.format("Use tabs.")) == "Use tabs."
+
+
 ADDED = "\nNew instructions for task continuation:\n<user_message>\nTest it.\n</user_message>\n"
 
 
