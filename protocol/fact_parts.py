@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from .limits import TOKENS_MAX, WHOLE_MAX
+from .ids import is_sha256
+from .limits import MESSAGE_BYTES_MAX, TOKENS_MAX, WHOLE_MAX
 
 Whole = Annotated[int, msgspec.Meta(ge=-WHOLE_MAX, le=WHOLE_MAX)]
 """A number that anybody may have written; a larger one is no number of ours."""
@@ -25,6 +26,11 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     pointer: str
     sha256: str
     bytes: int
+
+    @property
+    def names_upload(self) -> bool:
+        """Whether it can name an upload: its hash becomes a key of the store, and its size counts."""
+        return 0 <= self.bytes <= MESSAGE_BYTES_MAX and is_sha256(self.sha256)
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

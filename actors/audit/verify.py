@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from actors.core.entry import names_upload
 from actors.core.state import initial, remember_writer
 from actors.runtime.fold import folded
 from actors.runtime.kept_states import opened
@@ -175,7 +174,7 @@ def mentioned(at: Address, records: Iterable[Record]) -> dict[str, Mention]:
         for said in (fact for fact in envelope.facts if isinstance(fact, MessagesAppended)):
             for message in said.messages:
                 number += 1
-                if not all(map(names_upload, message.claims)):
+                if not all(claim.names_upload for claim in message.claims):
                     continue  # an agent may announce anything, and the message was refused
                 for claim in message.claims:
                     claimed[number, claim.pointer] = claim.sha256

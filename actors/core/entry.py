@@ -20,9 +20,7 @@ from protocol.formats import anthropic, chat, messages
 from protocol.formats.messages import ANTHROPIC, CHAT, MEDIA, RESPONSES, Profile
 from protocol.formats.neutral import as_arguments, as_object, words
 from protocol.formats.render import Piece, piece
-from protocol.ids import is_sha256
 from protocol.jsonbytes import with_sound_texts
-from protocol.limits import MESSAGE_BYTES_MAX
 from protocol.semconv import Category
 
 from .running_hash import RunningHash
@@ -393,12 +391,7 @@ def _size(part: messages.Part, claim: Claim | None, count: Count, known: int | N
     )
 
 
-def names_upload(claim: Claim) -> bool:
-    """Tell whether *claim* can name an upload: its hash becomes a key of the store."""
-    return 0 <= claim.bytes <= MESSAGE_BYTES_MAX and is_sha256(claim.sha256)
-
-
 def _checked(claim: Claim) -> Claim:
-    if not names_upload(claim):
+    if not claim.names_upload:
         raise BadMessage("a claim needs the SHA-256 and the size of its upload", at=claim.pointer)
     return claim

@@ -30,20 +30,18 @@ from .calls import (
     as_said,
     call_text,
     changes_something,
-    clipped,
     delegates,
     file_shown_in,
     files_written_by,
-    one_line,
     purpose_of,
     reads_file,
     reads_instructions,
     speaker_of,
     target_of,
     thought_in,
-    without_endless_words,
     writes_task_list,
 )
+from .clips import clipped, one_line, without_endless_words
 from .edit_blocks import EditBlock, without_blocks
 from .failures import TRACE_TITLE, failure_in, raised, trace_before, trace_in, without_frames
 from .hindsight import Hindsight

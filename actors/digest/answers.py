@@ -13,7 +13,7 @@ from actors.core.text.sentences import sentences_of
 from actors.core.units import speaks
 from protocol.formats.messages import INSTRUCTION_ROLES
 
-from .calls import one_line
+from .clips import one_line
 from .pieces import FENCED
 from .step_rooms import room_in
 

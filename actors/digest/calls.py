@@ -19,8 +19,9 @@ from actors.core.text.kinds import FLAT_DEPTH_MAX, is_deep
 from actors.core.text.patterns import stands
 from protocol.formats import messages
 
-from .edits import EDITS, edits_in, edits_text
-from .habits import PURPOSE_CHARS_MAX, PURPOSES
+from .clips import clipped, one_line, without_endless_words
+from .edits import EDITS, edits_in, edits_text, patch_text
+from .habits import PURPOSE_CHARS_MAX, PURPOSES, is_bound
 from .hindsight import Hindsight
 from .repeats import is_output
 from .written_files import files_patched, files_written, line_of, shell_of, without_way
@@ -72,18 +73,6 @@ TASK_UPDATE = "TaskUpdate"
 TASK_PROGRESS = "task_progress"
 """The argument in which Cline's models keep such a list, in each call."""
 
-_JOINTS = re.compile(r"\s+|(?<=[。、，；！？])|(?=[。、，；！？])")
-"""Where a text may be cut: some scripts have no spaces between words."""
-
-_WORD, LONG_WORD_CHARS = re.compile(r"[\w+=]*"), 40
-NAME_CHARS = 12
-"""Of a word of 40 characters, that names it."""
-
-ENDLESS_CHARS = 120
-_ENDLESS = re.compile(r"\b(?=[A-Za-z]{0,40}\d)([A-Za-z0-9]{20})[A-Za-z0-9+=]{100,}")
-"""A word with figures in it, of so many characters or more, longer than any name."""
-
-_DIGITS = "0123456789.,"
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """Where a word of a name begins."""
 
@@ -121,47 +110,14 @@ _EDITOR = re2.compile(rb"(?i)edit(?:or)?\w*$|replace")
 _CONTENT = re.compile(r"(?i)new|old|content|text|patch|diff|edit|replac|insert|code|body|data")
 
 
-def clipped(text: str, chars: int, *, head: float = 0.62, names: bool = False) -> str:
-    """Return *text* in at most *chars* characters: its beginning (a share, *head*) and its end, cut between words.
-
-    With *names* the beginning of a very long word stays: a key or a hash is known by it.
-    """
-    if len(text) <= chars:
-        return text
-    first, last = text[: int(chars * head)], text[len(text) - int(chars * (0.96 - head)) :]
-    # from the end on: a search would begin at each of its characters
-    start = len(first) - len(_matched(first[::-1])) if names else len(first)
-    if names and len(_matched(text[start : start + LONG_WORD_CHARS])) == LONG_WORD_CHARS:
-        last = _JOINTS.split(last, maxsplit=1)[-1] if _JOINTS.search(last.rstrip()) else ""
-        return f"{first[: start + NAME_CHARS]}{GAP} {last}".rstrip()
-    first = _JOINTS.split(first[::-1], maxsplit=1)[-1][::-1] if _JOINTS.search(first) else first.rstrip(_DIGITS)
-    last = _JOINTS.split(last, maxsplit=1)[-1] if _JOINTS.search(last.rstrip()) else last.lstrip(_DIGITS)
-    return f"{first} {GAP} {last}"
-
-
-def _matched(text: str) -> str:
-    """Return the word with which *text* begins."""
-    found = _WORD.match(text)
-    return found.group() if found else ""
-
-
-def without_endless_words(text: str) -> str:
-    """Return *text* with nothing but the beginning of each word that nobody can read: keys, images as letters."""
-    # most texts have no word so long, and to part them all is sooner done than to look for one
-    return text if max(map(len, text.split()), default=0) < ENDLESS_CHARS else _ENDLESS.sub(rf"\1{GAP}", text)
-
-
-def one_line(text: str) -> str:
-    """Return *text* on one line."""
-    return " ".join(text.split())
-
-
 def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str = "") -> str:
     """Return a call as a person writes it: short arguments behind the tool's name, long ones below it.
 
     What every call of the tool has, and what the assistant *said* beside the call, is left out.
     """
     tool, arguments = call.tool, call.text
+    if hindsight.rules_3 and patches(call) and (patched := patch_text(tool, _patch_of(call), chars)):
+        return patched
     try:
         value = json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):
@@ -172,8 +128,10 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
         text = value if isinstance(value, str) else flat(value)
         text = without_endless_words(text) if hindsight.rules_3 else text
         return clipped(f"{tool} {text}".strip(), chars, names=hindsight.rules_3)
-    off = (None, False, "false") if hindsight.rules_3 and any(key in value for key in SHELL_LINES) else (None,)
-    told = {key: one for key, one in value.items() if one not in off and not _is_noise(call, key, one, hindsight, said)}
+    runs = hindsight.rules_3 and any(key in value for key in SHELL_LINES)
+    off = (None, False, "false") if runs else (None,)
+    given = ((key, one) for key, one in value.items() if one not in off and not (runs and is_bound(key, one)))
+    told = {key: one for key, one in given if not _is_noise(call, key, one, hindsight, said)}
     if hindsight.rules_3:
         told = _with_why(told)
         told = {key: without_endless_words(item) if isinstance(item, str) else item for key, item in told.items()}
@@ -361,6 +319,12 @@ def thought_in(call: MessageText, *, notes: bool) -> str:
 def reads_instructions(call: MessageText, *, rules_3: bool) -> bool:
     """Tell a call that shows a file in which a project tells agents what to do."""
     return bool(_INSTRUCTIONS.search(call.text)) and not changes_something(call, rules_3=rules_3)
+
+
+def _patch_of(call: MessageText) -> str:
+    """Return the patch in the arguments of a *call*, which may be nothing else."""
+    texts = [text for text in arguments_of(call).values() if isinstance(text, str)]
+    return next((text for text in texts if files_patched(text)), "" if texts else call.text)
 
 
 def patches(call: MessageText) -> bool:

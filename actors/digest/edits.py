@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from actors.core.text.gaps import GAP
 
+from .clips import clipped
 from .edit_blocks import edit_blocks
+from .written_files import files_patched
 
 NEW_MARK, OLD_MARK, BESIDE_MARK = "+ ", "- ", "  "
 NEW_SHARE = 0.65
@@ -17,6 +19,9 @@ NEW_SHARE = 0.65
 
 COMPARED_MAX = 20_000
 """Pairs of lines that are compared at most: beyond that, all between the first and the last difference is new."""
+
+FOLDERS = 3
+"""Of a file in a patch, with its name: what was changed stands whole below all steps."""
 
 EDITS = frozenset(("str_replace", "replace", "edit", "update"))
 """What a tool that does several things is told, where it is to edit."""
@@ -53,6 +58,32 @@ def _edit(arguments: Mapping[str, Any]) -> tuple[Edit | None, frozenset[str]]:
     if old is None or new is None:
         return None, frozenset()
     return Edit(texts[old], texts[new]), frozenset((old, new))
+
+
+def patch_text(tool: str, patch: str, chars: int) -> str:
+    """Return a *patch* in Codex's form as an edit by *tool*, with its files; empty where it is none."""
+    files = files_patched(patch)
+    if not files:
+        return ""
+    ends = ("/".join(name.split("/")[-FOLDERS:]) for name in files)
+    told = (end if end == name else f"{GAP}/{end}" for end, name in zip(ends, files, strict=True))
+    begin = clipped(f"{tool} {', '.join(told)}", chars)
+    edits = [Edit("\n".join(old), "\n".join(new)) for old, new in _hunks(patch)]
+    return f"{begin}\n{edits_text(edits, chars - len(begin))}".rstrip()
+
+
+def _hunks(patch: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the lines before and after of each part of a *patch*."""
+    old: list[str] = []
+    new: list[str] = []
+    for line in (*patch.splitlines(), "@@"):
+        if line.startswith(("@@", "***")):
+            if old or new:
+                yield old, new
+            old, new = [], []
+        else:
+            old += [line[1:]] if line[:1] != "+" else []
+            new += [line[1:]] if line[:1] != "-" else []
 
 
 def edits_text(edits: Sequence[Edit], chars: int) -> str:

@@ -28,6 +28,14 @@ _FOLDER = re.compile(r"(?i)cwd|(?:work(?:ing)?_?)?dir(?:ectory)?|root")
 """An argument that says where a command runs."""
 
 
+_BOUND = re.compile(r"(?i)max|limit|timeout|time_ms|wait|tokens|bytes")
+
+
+def is_bound(name: str, value: object) -> bool:
+    """Tell whether an argument beside a command says how long it may run, or how much of what it prints is shown."""
+    return isinstance(value, int) and bool(_BOUND.search(name))
+
+
 @dataclass(kw_only=True)
 class Habits:
     """What calls were given, as they are read in their order."""

@@ -17,7 +17,8 @@ from protocol.account import AccountAct, AccountStep
 
 from .account_steps import ANSWER_CHARS_MAX, EDIT_HEAD, REASON_HEAD
 from .call_failures import NOTHING
-from .calls import OUTPUT, TASK_LIST, clipped, one_line
+from .calls import OUTPUT, TASK_LIST
+from .clips import clipped, one_line
 from .edits import NEW_MARK, newest_of
 from .pieces import ONE_MORE, named, pieces, pieces_of, told_shortly
 from .records import is_record, shorter_record, used_worth, without_ids

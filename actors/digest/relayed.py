@@ -19,7 +19,8 @@ from actors.core.text.kinds import parsed_json
 from actors.core.text.secrets import without_secrets
 from actors.core.text.spoken import SENT_FRAME
 
-from .calls import CAMEL, arguments_of, clipped, one_line
+from .calls import CAMEL, arguments_of
+from .clips import clipped, one_line
 from .failures import undone_in
 
 QUESTION_CHARS, CALL_CHARS = 200, 120

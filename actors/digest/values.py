@@ -28,7 +28,8 @@ from actors.core.text.spoken import spoken
 from protocol.account import Account, AccountValue
 from protocol.facts import DigestItem
 
-from .calls import arguments_of, as_said, clipped, is_printed, one_line
+from .calls import arguments_of, as_said, is_printed
+from .clips import clipped, one_line
 from .edit_blocks import without_blocks
 from .fragments import without_parts
 from .records import fields_of

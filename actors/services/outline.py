@@ -13,7 +13,8 @@ import msgspec
 from actors.core.entry import Entry, measure
 from actors.core.message_texts import MessageText, texts_of
 from actors.core.text.slices import LEFT_BYTES
-from actors.digest.calls import clipped, one_line, target_of
+from actors.digest.calls import target_of
+from actors.digest.clips import clipped, one_line
 from actors.model_info.tokens import counter, tokenizer_for
 from actors.runtime.said_log import said_facts
 from actors.spill.labels import KEY_CHARS

@@ -14,7 +14,7 @@ from actors.core.pressure import target_tokens
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.core.text.gaps import GAP
 from actors.digest.account_steps import coarser
-from actors.digest.calls import clipped
+from actors.digest.clips import clipped
 from actors.digest.hindsight import Hindsight
 from actors.digest.joined_steps import OTHERS, joined
 from actors.digest.pieces import pieces

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from actors.digest.calls import without_endless_words
+from actors.core.message_texts import MessageText
+from actors.digest.calls import call_text
+from actors.digest.clips import without_endless_words
 from actors.digest.failures import failure_in, refusal_in
+from actors.digest.hindsight import Hindsight
 from actors.digest.written_files import line_of
 from tests.builders import user
 
@@ -97,3 +100,27 @@ def test_switches_of_a_command_that_are_off_are_not_told() -> None:
     of = play(talk(3_000), user("Build it."), *make, *ship, *looks(30, 12))
     calls = [act.call for step in account(of).steps for act in step.acts if act.call.startswith("shell")]
     assert calls == ["shell make all", "shell command make ship, requires_approval true"]
+
+
+PATCH = (
+    "*** Begin Patch\n*** Update File: /srv/plant/app/pumps/flow.py\n@@ def open\n     check()\n-    rate = 7\n"
+    "+    rate = 9\n@@\n-old\n+new\n*** Add File: /srv/plant/b.py\n+print(1)\n*** End Patch"
+)
+
+
+@pytest.mark.parametrize("arguments", [json.dumps({"input": PATCH}), PATCH])
+def test_a_patch_is_told_by_its_files_and_by_what_is_new_and_gone(arguments: str) -> None:
+    call = MessageText(number=1, text=arguments, tool="apply_patch", trust="assistant", call="c")
+    told_ = call_text(call, chars=400, hindsight=Hindsight.of((), (), rules_3=True))
+    first, *lines = told_.split("\n")
+    assert first == "apply_patch …/app/pumps/flow.py, …/srv/plant/b.py"
+    assert lines == ["+     rate = 9", "+ new", "+ print(1)", "-     rate = 7", "- old", "      check()"]
+
+
+def test_how_long_a_command_may_run_is_not_told() -> None:
+    given = {"cmd": "make test", "yield_time_ms": 1000, "max_output_tokens": 30_000, "port": 8080}
+    call = MessageText(number=1, text=json.dumps(given), tool="exec_command", trust="assistant", call="c")
+    assert (
+        call_text(call, chars=400, hindsight=Hindsight.of((), (), rules_3=True))
+        == "exec_command cmd make test, port 8080"
+    )

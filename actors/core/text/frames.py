@@ -1,6 +1,6 @@
 """Frames: what a program puts around a result that it hands on, where that is no JSON.
 
-Source: Gemini CLI, `tools/shell.ts` and `tools/mcp-tool.ts`; Cline, `responses.ts`.
+Source: Gemini CLI, `tools/shell.ts` and `tools/mcp-tool.ts`; Cline, `responses.ts`; Codex, `unified_exec`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import re
 _SAVED = ("The content was successfully saved to ", "The user made the following updates to your content:")
 _RAN = "Command executed."
 _WROTE = "<file_write_result>"
-_BEGINNINGS = ("Command: ", "MCP tool '", _RAN, _WROTE, *_SAVED)
+_CODEX_BEGINNINGS = ("Chunk ID: ", "Exit code: ", "Wall time: ")
+_BEGINNINGS = ("Command: ", "MCP tool '", _RAN, _WROTE, *_SAVED, *_CODEX_BEGINNINGS)
 
 BEGINNING_CHARS = 80
 """Of a text, in which a frame begins."""
@@ -18,6 +19,11 @@ BEGINNING_CHARS = 80
 END_CHARS = 2000
 """Of a text, in which it is looked for how a command ended."""
 
+_CODEX = re.compile(
+    r"(?:Chunk ID: \w{1,40}\n)?(?:Exit code: (?P<ended>-?\d{1,10})\n)?Wall time: [\d.]{1,20} seconds\n"
+    r"(?:Process exited with code (?P<code>-?\d{1,10})\n|Process running with session ID (?P<session>\d{1,12})\n)?"
+    r"(?:Original token count: \d{1,12}\n)?(?:Total output lines: \d{1,12}\n)?(?:Output:(?:\n|\Z)|\Z)"
+)
 _SHELL = re.compile(r"Command: .{0,20000}?\nDirectory: [^\n]*\n(?:Output|Stdout): ", re.DOTALL)
 _SHELL_END = re.compile(r"(?:\n(?:Stderr|Error|Exit Code|Signal|Background PIDs|Process Group PGID): [^\n]*)+\s*\Z")
 _EXECUTED = re.compile(rf"\s{{0,8}}{re.escape(_RAN)}\s{{0,8}}Output:\n?(?=\s{{0,8}}\S)")
@@ -56,6 +62,11 @@ def without_shell_frame(text: str) -> str:
     """Return the words that a command printed, and what is unusual of how it ended; any other *text* as it is."""
     if (ran := _EXECUTED.match(text)) is not None:
         return text[ran.end() :]
+    if text.startswith(_CODEX_BEGINNINGS) and (frame := _CODEX.match(text)) is not None:
+        code = frame["ended"] or frame["code"]
+        ended = f"exit code: {code}" if code and int(code) else ""
+        running = f"still running, session {frame['session']}" if frame["session"] else ""
+        return "\n".join(filter(None, (ended, running, text[frame.end() :])))
     begins = _SHELL.match(text)
     ends = _SHELL_END.search(text, max(begins.end() - 1, len(text) - END_CHARS)) if begins else None
     if not begins or not ends:

@@ -245,3 +245,27 @@ def test_what_a_command_printed_is_told_as_it_was_printed(value: dict[str, Any],
 )
 def test_another_record_is_no_commands_output(value: dict[str, Any]) -> None:
     assert opened(json.dumps(value), deep=True) == json.dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\n{}", "{}"),
+        ("Exit code: 2\nWall time: 0.1 seconds\nOutput:\n{}", "exit code: 2\n{}"),
+        (
+            "Chunk ID: 82a1aa\nWall time: 0.2785 seconds\nProcess exited with code 0\n"
+            "Original token count: 2843\nOutput:\n{}",
+            "{}",
+        ),
+        ("Chunk ID: 82a1aa\nWall time: 1.0 seconds\nProcess exited with code 7\nOutput:\n{}", "exit code: 7\n{}"),
+        (
+            "Chunk ID: 1\nWall time: 1.0 seconds\nProcess running with session ID 41\nOriginal token count: 1\n"
+            "Output:\n{}",
+            "still running, session 41\n{}",
+        ),
+        ("Wall time: half a minute\nOutput:\n{}", "Wall time: half a minute\nOutput:\n{}"),
+    ],
+)
+def test_what_codex_puts_above_what_a_command_printed_is_no_part_of_it(frame: str, told: str) -> None:
+    printed = "a pump\nWall time: 3 seconds\nOutput:\nof a test"
+    assert opened(frame.format(printed), deep=True) == told.format(printed)
