@@ -19,6 +19,7 @@ Category = Literal["system", "user", "assistant", "tool_calls", "tool_results", 
 
 # --- our own attributes -------------------------------------------------------------------------------------------
 
+TENANT = "jettison.tenant"  # as in subjects
 STAGE = "jettison.stage"  # spill, digest, squeeze, cut
 OUTCOME = "jettison.outcome"  # see Outcome
 SNAPSHOT_VERSION = "jettison.snapshot.version"
@@ -153,3 +154,8 @@ GATEWAY_BYTES = "jettison.gateway.bytes"  # counter, By; by api and direction
 GATEWAY_DIRECTION = "jettison.gateway.direction"  # received from agents, sent to providers, returned to agents
 GEN_AI_CLIENT_OPERATION_DURATION = "gen_ai.client.operation.duration"  # histogram, s; by provider and model
 GEN_AI_CLIENT_TOKEN_USAGE = "gen_ai.client.token.usage"  # noqa: S105  # histogram, {token}; by type
+
+
+def of_conversation(tenant: str, conversation: str) -> dict[str, str]:
+    """Return the attributes that say of which conversation a span is."""
+    return {TENANT: tenant, GEN_AI_CONVERSATION_ID: conversation}

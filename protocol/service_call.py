@@ -58,7 +58,8 @@ async def ask(
     Raises what the service raised, `NotReady` if there is none, `Unavailable` if none says anything.
     """
     ends = time.monotonic() + wait_seconds
-    with span(f"ask {verb}", kind="client", attributes={semconv.GEN_AI_CONVERSATION_ID: at.conversation}) as current:
+    about = semconv.of_conversation(at.tenant, at.conversation)
+    with span(f"ask {verb}", kind="client", attributes=about) as current:
         headers = traced()
         while True:
             try:

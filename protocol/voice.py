@@ -224,7 +224,8 @@ class Voice:
     async def _publish(self, said: codec.Said, patience: float) -> int:
         if self.client.connection.is_closed:
             raise LogUnavailable("this client is closed; connect again, nothing was sent")
-        attributes = {semconv.MESSAGING_SYSTEM: "nats", semconv.GEN_AI_CONVERSATION_ID: self.at.conversation}
+        about = semconv.of_conversation(self.at.tenant, self.at.conversation)
+        attributes = {semconv.MESSAGING_SYSTEM: "nats", **about}
         with span(semconv.PUBLISH_SAID, kind="producer", attributes=attributes):
             body = codec.encode_said(said)
             if self.client.keys:

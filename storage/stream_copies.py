@@ -100,13 +100,23 @@ async def _next(heard: Any) -> bytes:
     return message.data
 
 
+def check(copy: StreamCopy, file: Path) -> None:
+    """Raise `Damaged` where *file* is not what was written of *copy*."""
+    if not is_copy(copy, file):
+        raise Damaged(f"{file} is not the copy of {copy.stream} that was written")
+
+
+def is_copy(copy: StreamCopy, file: Path) -> bool:
+    """Tell whether *file* is what was written of *copy*."""
+    return _sha256(file) == copy.sha256
+
+
 async def put_back(connection: NatsConnection, copy: StreamCopy, file: Path) -> None:
     """Make the stream of *copy* again, with one replica, from *file*.
 
     Raises `Rejected` where the stream is there, `Damaged` where the file is not what was written.
     """
-    if _sha256(file) != copy.sha256:
-        raise Damaged(f"{file} is not the copy of {copy.stream} that was written")
+    check(copy, file)
     config = {**copy.config, "num_replicas": 1}
     asked = {"config": config, "state": copy.state}
     begun = await _asked(connection, f"$JS.API.STREAM.RESTORE.{copy.stream}", asked)

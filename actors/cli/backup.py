@@ -108,6 +108,9 @@ async def streams_copied(running: Runtime, folder: Path, keys: Path | None) -> l
     for copy in copies:
         path = _file(folder, keys, copy.stream)
         _partial(path).replace(path)
+        if copy.stream == subjects.KEY_STREAM:
+            # a folder of another night may be put back with these keys
+            _replaced(_about(path), msgspec.json.encode(copy))
     return copies
 
 
@@ -121,13 +124,12 @@ def restore(stack: StackOptions, folder: Path, *, keys: Path | None, objects: bo
         manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=BackupManifest)
     except (OSError, msgspec.MsgspecError) as error:
         raise Rejected(f"{folder} holds no backup ({in_words(error)})") from None
-    if not objects:
-        _check_files(manifest, folder, keys)
+    copies = [] if objects else checked(manifest, folder, keys)
 
     async def main(running: Runtime) -> int:
         await running.bucket.prepare()
         if not objects:
-            await _put_back(running, manifest, folder, keys)
+            await _put_back(running, manifest, copies, folder, keys)
         put = await object_copies.put_back(running.bucket, folder / OBJECTS)
         row: dict[str, Any] = {"objects": put, "streams": [] if objects else [one.stream for one in manifest.streams]}
         row["ends"] = manifest.ends
@@ -141,15 +143,39 @@ def restore(stack: StackOptions, folder: Path, *, keys: Path | None, objects: bo
     return connected(main, stack, role="restore")
 
 
-def _check_files(manifest: BackupManifest, folder: Path, keys: Path | None) -> None:
-    """Raise `Rejected` where the copy of a stream is not there, before anything is changed."""
+def checked(manifest: BackupManifest, folder: Path, keys: Path | None) -> list[StreamCopy]:
+    """Return the copies of the streams as they lie there, before anything is changed: of keys it may be a newer one.
+
+    Raises `Rejected` where one is not there, `Damaged` where it is not what was written.
+    """
+    copies = []
     for copy in manifest.streams:
+        is_keys = copy.stream == subjects.KEY_STREAM
         if not (file := _file(folder, keys, copy.stream)).is_file():
             lie = "; the wrapped keys lie elsewhere: say --keys, as the backup did"
-            raise Rejected(f"{file} is not there{lie if copy.stream == subjects.KEY_STREAM else ''}")
+            raise Rejected(f"{file} is not there{lie if is_keys else ''}")
+        newer = _newer_keys(copy, file) if is_keys and not stream_copies.is_copy(copy, file) else None
+        stream_copies.check(newer or copy, file)
+        copies.append(newer or copy)
+    return copies
 
 
-async def _put_back(running: Runtime, manifest: BackupManifest, folder: Path, keys: Path | None) -> None:
+def _newer_keys(copy: StreamCopy, file: Path) -> StreamCopy | None:
+    """Return what a later backup wrote of the keys in *file*; None where no later one did."""
+    try:
+        found = msgspec.json.decode(_about(file).read_bytes(), type=StreamCopy)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return found if found.stream == copy.stream and found.state["last_seq"] >= copy.state["last_seq"] else None
+
+
+def _about(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+async def _put_back(
+    running: Runtime, manifest: BackupManifest, copies: Sequence[StreamCopy], folder: Path, keys: Path | None
+) -> None:
     """Make the streams again. Raises `Rejected` where one has anything in it, or no shards are computed for several."""
     jetstream = running.connection.jetstream(timeout=5)
     if manifest.layout != ONE:
@@ -163,7 +189,7 @@ async def _put_back(running: Runtime, manifest: BackupManifest, folder: Path, ke
     async with running.erasure.paused() if fitting else nullcontext():
         for name in await _parts(running, COPIED if fitting else (*COPIED, *MADE_ANEW)):
             await jetstream.delete_stream(name)
-        for copy in manifest.streams:
+        for copy in copies:
             await stream_copies.put_back(running.connection, copy, _file(folder, keys, copy.stream))
         await provision(running.connection)
 

@@ -106,7 +106,8 @@ def artifact(stack: StackOptions, key: str, *, tenant: str) -> int:
 def trace(stack: StackOptions, conv: str, *, last: int, as_json: bool) -> int:
     """Draw traces; see `jettison trace --help`."""
     folder = traces_folder(settings_of(stack))
-    rows = read_spans(folder, written_address(conv).conversation)
+    at = written_address(conv)
+    rows = read_spans(folder, at.conversation, at.tenant)
     if not rows:
         raise NotFound(f"no span of {conv} in {folder}; spans may have gone to an OTLP endpoint", folder=str(folder))
     rows = newest(rows, last)

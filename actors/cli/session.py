@@ -60,13 +60,22 @@ class RunningStack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settings_of(stack: StackOptions) -> Settings:
-    """Return the settings of a command from file, environment and its flags.
+    """Return the settings of a command from file, environment and its flags: `--data` is the stack that runs there.
 
     Raises `Rejected` for a password in a flag: every user of the machine sees it.
     """
     check_flag("--nats", stack.nats)
     flags = {"nats": {"url": stack.nats or None}, "data": str(stack.data) if stack.data else None}
-    return load(file=stack.config, flags=flags)
+    settings = load(file=stack.config, flags=flags)
+    if not stack.data or stack.nats or not settings.nats.url:
+        return settings
+    if (found := running_stack(data_folder(settings))) is None:
+        said(f"note: no stack runs on {stack.data}; the NATS that is set is used, {settings.nats.url}")
+    elif found.endpoints.nats_url != settings.nats.url:
+        # who names a folder means what runs on it, whatever server is set for all commands
+        said(f"note: the stack on {stack.data} is used, and not the NATS that is set, {settings.nats.url}")
+        return replace(settings, nats=replace(settings.nats, url=""))
+    return settings
 
 
 def check_flag(flag: str, url: str) -> None:
@@ -249,6 +258,10 @@ def _settle() -> None:
 
 def writable(out: Path) -> Path:
     """Return *out*, whose folder is there. Raises `Rejected`."""
+    if str(out) == "-" or (out.exists() and not out.is_file()):
+        raise Rejected(f"{out} is no file, and is not replaced: give another --out")
+    if out.is_symlink():
+        return out.resolve()
     if not out.parent.is_dir():
         raise Rejected(f"there is no folder {out.parent} to write {out.name} into; make it, or give another --out")
     return out

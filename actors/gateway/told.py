@@ -143,7 +143,8 @@ class Told(_Heard):
         )
         span = get_current_span()
         if plan.kept:
-            span.set_attribute(semconv.GEN_AI_CONVERSATION_ID, str(plan.kept.talk.at.conversation))
+            talk = plan.kept.talk
+            span.set_attributes(semconv.of_conversation(talk.at.tenant, talk.at.conversation))
         if self.usage:
             span.set_attribute(semconv.GEN_AI_USAGE_INPUT_TOKENS, usage.input)
             span.set_attribute(semconv.GEN_AI_USAGE_OUTPUT_TOKENS, usage.output)

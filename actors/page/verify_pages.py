@@ -79,7 +79,7 @@ async def trace(request: Request, site: Site) -> Response:
     if is_guarded(request) and all(row.trace_id != ident for row in story.rows):
         # spans name a conversation and no tenant: another one's may have the same name
         raise NotFound(f"no version of {at} was made in this trace")
-    rows = await asyncio.to_thread(read_spans, site.traces, at.conversation)
+    rows = await asyncio.to_thread(read_spans, site.traces, at.conversation, at.tenant)
     steps = nested([row for row in rows if row.trace_id == ident])
     return site.answer(
         request, "trace.html", at=at, ident=ident, steps=steps[:SPANS_SHOWN], left=len(steps[SPANS_SHOWN:])

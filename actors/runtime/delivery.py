@@ -49,7 +49,7 @@ def delivery_span(actor: Actor, slot: Slot) -> Iterator[None]:
     attributes = {
         semconv.MESSAGING_SYSTEM: "nats",
         semconv.MESSAGING_OPERATION_NAME: "process",
-        semconv.GEN_AI_CONVERSATION_ID: slot.at.conversation,
+        **semconv.of_conversation(slot.at.tenant, slot.at.conversation),
         semconv.NATS_NUM_DELIVERED: slot.deliveries,
     }
     with span(

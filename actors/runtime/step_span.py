@@ -100,7 +100,7 @@ def step_span(actor: Actor, at: Address, state: State) -> Iterator[StepSpan]:
             current.set_attributes(
                 {
                     semconv.STAGE: actor,
-                    semconv.GEN_AI_CONVERSATION_ID: at.conversation,
+                    **semconv.of_conversation(at.tenant, at.conversation),
                     semconv.SNAPSHOT_PARENT_VERSION: state.version,
                     semconv.BEFORE_TOKENS: tokens_of(state),
                     semconv.LIMIT_TOKENS: state.usable_tokens if state.policy else 0,

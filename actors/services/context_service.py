@@ -144,7 +144,7 @@ class ContextService:
         body, began = b"", time.monotonic()
         try:
             at, verb = request.at, request.verb
-            attributes = {semconv.GEN_AI_CONVERSATION_ID: at.conversation, semconv.MESSAGING_SYSTEM: "nats"}
+            attributes = {**semconv.of_conversation(at.tenant, at.conversation), semconv.MESSAGING_SYSTEM: "nats"}
             with span(f"serve {verb}", kind="server", parent=extract(request.headers), attributes=attributes):
                 # signs of life, so that the end of this process is noticed at once
                 async with regularly(WORKING_SECONDS, request.working), admission.place(at.tenant):

@@ -121,16 +121,16 @@ class _Request(_Wire, frozen=True, kw_only=True):
 _DECODER = msgspec.json.Decoder(_Request, strict=False)
 
 
-def read_spans(folder: Path, conversation: str) -> list[SpanRow]:
-    """Return the spans of every trace that touched *conversation*, oldest first; log how many lines were damaged."""
-    found = find_spans(folder, conversation)
+def read_spans(folder: Path, conversation: str, tenant: str) -> list[SpanRow]:
+    """Return the spans of every trace that touched a *tenant*'s *conversation*, oldest first; log damaged lines."""
+    found = find_spans(folder, conversation, tenant)
     if found.damaged_lines:
         log.warning("%d damaged lines in %s were skipped", found.damaged_lines, folder)
     return list(found.rows)
 
 
-def find_spans(folder: Path, conversation: str) -> TracesFound:
-    """Return the spans of *conversation* in *folder*, an id as it stands in subjects; a missing folder holds none.
+def find_spans(folder: Path, conversation: str, tenant: str = "") -> TracesFound:
+    """Return the spans of a *tenant*'s *conversation* in *folder*, ids as in subjects; a missing folder holds none.
 
     Reads the files twice, so that memory grows with the answer and not with the folder.
     """
@@ -139,7 +139,7 @@ def find_spans(folder: Path, conversation: str) -> TracesFound:
         for line in _lines(folder)
         if conversation.encode() in line  # cheap; most lines are about others
         for _, one in _spans(line) or ()
-        if _is_about(conversation, one)
+        if _is_about(conversation, tenant, one)
     }
     rows: dict[tuple[str, str], SpanRow] = {}
     damaged = 0
@@ -152,9 +152,11 @@ def find_spans(folder: Path, conversation: str) -> TracesFound:
     return TracesFound(rows=tuple(sorted(rows.values(), key=_order)), damaged_lines=damaged)
 
 
-def _is_about(conversation: str, one: _Span) -> bool:
-    named = (each for each in one.attributes if each.key == semconv.GEN_AI_CONVERSATION_ID)
-    return any(each.value.string_value == conversation for each in named)
+def _is_about(conversation: str, tenant: str, one: _Span) -> bool:
+    told = {each.key: each.value.string_value for each in one.attributes}
+    # earlier releases did not say whose conversation it is
+    is_its = not tenant or told.get(semconv.TENANT, tenant) == tenant
+    return told.get(semconv.GEN_AI_CONVERSATION_ID) == conversation and is_its
 
 
 def _lines(folder: Path) -> Iterator[bytes]:

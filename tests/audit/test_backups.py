@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import secrets
 import shutil
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 from nats.aio.client import Client as NatsConnection
 
-from actors.cli.backup import MANIFEST, BackupManifest, restore, streams_copied
+from actors.cli.backup import MANIFEST, BackupManifest, checked, restore, streams_copied
 from actors.cli.compact import stack_for
 from actors.cli.options import StackOptions
 from actors.host.bootstrap import Runtime
@@ -21,10 +22,11 @@ from actors.host.settings import KeysSection, Settings
 from actors.runtime.listing import LISTS
 from protocol import codec, subjects
 from protocol.client import Client
-from protocol.errors import KeysUnavailable, LogUnavailable, Rejected
+from protocol.errors import Damaged, KeysUnavailable, LogUnavailable, Rejected
 from protocol.facts import ConversationErased, MessagesAppended
 from protocol.formats import messages
 from protocol.ids import Address, Token, address, fresh_id
+from protocol.subjects import LOG_STREAM
 from storage import stream_copies
 from storage.erasure import removed
 from storage.rewrapping import rewrapped
@@ -136,3 +138,37 @@ def test_a_restore_without_the_place_of_the_wrapped_keys_says_so_before_it_begin
     (tmp_path / MANIFEST).write_bytes(msgspec.json.encode(manifest))
     with pytest.raises(Rejected, match=r"CTX_KEYS\.stream is not there; the wrapped keys lie elsewhere: say --keys"):
         restore(StackOptions(), tmp_path, keys=None, objects=False, as_json=False)
+
+
+def copy_of(stream: str, body: bytes, *, last_seq: int) -> StreamCopy:
+    sha256 = hashlib.sha256(body).hexdigest()
+    return StreamCopy(stream=stream, config={}, state={"last_seq": last_seq}, bytes=len(body), sha256=sha256)
+
+
+def test_a_restore_looks_at_all_copies_before_it_changes_anything(tmp_path: Path) -> None:
+    """No stack is asked: there is none."""
+    log, keys = b"the log", b"the keys of that night"
+    copies = (copy_of(LOG_STREAM, log, last_seq=9), copy_of(subjects.KEY_STREAM, keys, last_seq=5))
+    (tmp_path / MANIFEST).write_bytes(
+        msgspec.json.encode(BackupManifest(made_at="", streams=copies, objects=0, new_objects=0))
+    )
+    (tmp_path / f"{LOG_STREAM}.stream").write_bytes(log)
+    away = tmp_path / "keys"
+    away.mkdir()
+    (away / f"{subjects.KEY_STREAM}.stream").write_bytes(b"those of another stack")
+    with pytest.raises(Damaged, match=r"CTX_KEYS\.stream is not the copy of CTX_KEYS that was written"):
+        restore(StackOptions(), tmp_path, keys=away, objects=False, as_json=False)
+
+
+@pytest.mark.parametrize(("last_seq", "taken"), [(7, True), (5, True), (4, False)])
+def test_keys_that_a_later_backup_wrote_are_taken(tmp_path: Path, last_seq: int, taken: bool) -> None:
+    newer = b"the keys of tonight"
+    then, now = (copy_of(subjects.KEY_STREAM, b"x", last_seq=5), copy_of(subjects.KEY_STREAM, newer, last_seq=last_seq))
+    (tmp_path / f"{subjects.KEY_STREAM}.stream").write_bytes(newer)
+    (tmp_path / f"{subjects.KEY_STREAM}.json").write_bytes(msgspec.json.encode(now))
+    manifest = BackupManifest(made_at="", streams=(then,), objects=0, new_objects=0)
+    if taken:
+        assert checked(manifest, tmp_path, tmp_path / "") == [now]
+    else:
+        with pytest.raises(Damaged):
+            checked(manifest, tmp_path, tmp_path / "")

@@ -140,7 +140,7 @@ def show_traces(folder: Path, settings: Settings, at: Address) -> None:
     """Print one trace as a tree, and where everything is."""
     from rich.console import Console
 
-    rows = read_spans(traces_folder(settings), at.conversation)
+    rows = read_spans(traces_folder(settings), at.conversation, at.tenant)
     steps = Counter(row.trace_id for row in rows if row.name.startswith("compact "))
     fullest = [row for row in rows if row.trace_id == steps.most_common(1)[0][0]]
     out(f"\nOne of the traces, from the agent's publish to the ready view ({len(rows)} spans in all):")
