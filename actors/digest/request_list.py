@@ -58,6 +58,9 @@ REQUESTS_SHARE, REQUESTS_SHARE_MAX = 0.3, 0.6
 """Of what the instructions leave of the budget: what the user said, together; more where it is more of what was said,
 as where somebody talks with an assistant that has no tools."""
 
+WHOLE_SHARE = 0.45
+"""The same where that is enough for all that the user said."""
+
 SAID_TOKENS_MAX = 400
 """Of a message, that count for that: what is longer is a task, or was pasted, and stands among others' words."""
 
@@ -143,7 +146,9 @@ class RequestList:
         sizes = [*(self.count(one.text) for one in self.requests), *(one.tokens for one in self.staying.values())]
         said = sum(min(size, SAID_TOKENS_MAX) for size in sizes)
         share = min(REQUESTS_SHARE_MAX, said / max(1, state.live_tokens - fixed_tokens(state)))
-        return share_of(moving_tokens(state), max(REQUESTS_SHARE, share))
+        moving = moving_tokens(state)
+        # what a user says is told by nobody else, so that all of it has room before others have more than half
+        return max(share_of(moving, max(REQUESTS_SHARE, share)), min(said, share_of(moving, WHOLE_SHARE)))
 
     def left_to_steps(self, room: int, moving: int) -> int:
         """Return the tokens that stay of the *room* of steps where requests have more than usual of *moving* ones."""
