@@ -202,6 +202,7 @@ async def _wanted_layout(connection: NatsConnection, partitions: int) -> Layout:
     if layout.moving:
         raise Rejected(grows(layout))
     if partitions not in (0, layout.partitions):
+        grown(layout, partitions)  # says so where there would be fewer
         raise Rejected(
             f"the log has {layout.partitions} partitions; jettison repartition {partitions} moves what is in it",
             partitions=layout.partitions,

@@ -9,6 +9,7 @@ command that needs them.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 
 from .late_imports import run_at_first_use
@@ -23,6 +24,8 @@ def main() -> None:
     """Run the command line and exit with its code."""
     from .app import app
 
+    # who started it may have closed them
+    sys.stdout, sys.stderr = sys.stdout or open(os.devnull, "w"), sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     sys.exit(run(app))
 
 

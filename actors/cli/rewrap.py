@@ -23,7 +23,7 @@ def rewrap(stack: StackOptions, tenant: str, *, as_json: bool) -> int:
         if as_json:
             printed({"tenant": owner, "keys": count})
         elif count:
-            said(f"{owner}: {count} keys wrapped anew; what wrapped them before may be thrown away")
+            said(f"{owner}: {count} keys are wrapped by the newest line of its key file; older lines may be removed")
         else:
             # a mistyped tenant must not lead anybody to throw away the key of another one
             said(f"{owner}: there is no key of this tenant; nothing was wrapped anew, and nothing may be thrown away")

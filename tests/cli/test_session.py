@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from actors.cli.options import StackOptions
 from actors.cli.session import ENDPOINTS_FILE, RunningStack, located, settings_of, writable
 from actors.host.embedded import Endpoints
 from protocol.errors import Rejected
+from tests.stack import jettison_command
 
 SET = "nats://127.0.0.1:4999"
 
@@ -52,3 +54,9 @@ def test_only_files_are_replaced(tmp_path: Path) -> None:
             writable(out)
     assert writable(tmp_path / "link") == (tmp_path / "file").resolve()
     assert writable(tmp_path / "new") == tmp_path / "new"
+
+
+def test_whoever_closed_stdout_gets_no_trace_of_a_program() -> None:
+    command = ["bash", "-c", 'exec "$@" >&-', "jettison", *jettison_command(), "policy", "schema"]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=180, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
