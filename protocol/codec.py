@@ -12,7 +12,6 @@ import hashlib
 import msgspec
 
 from .errors import UNREADABLE, BadEnvelope, UnknownRules
-from .fact_parts import Whole
 from .facts import ConversationErased, DoneFact, SaidFact
 from .ids import Address
 
@@ -40,9 +39,9 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="said
     """What one writer says at once. `count` is the writer's own counter, from 1."""
 
     writer: str
-    count: Whole
+    count: int
     facts: tuple[SaidFact, ...]
-    at_ms: Whole = 0
+    at_ms: int = 0
     """When, by the writer's clock: milliseconds since 1970."""
 
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
 from .ids import is_sha256
-from .limits import MESSAGE_BYTES_MAX, TOKENS_MAX, WHOLE_MAX
-
-Whole = Annotated[int, msgspec.Meta(ge=-WHOLE_MAX, le=WHOLE_MAX)]
-"""A number that anybody may have written; a larger one is no number of ours."""
-
-Amount = Annotated[int, msgspec.Meta(ge=-TOKENS_MAX, le=TOKENS_MAX)]
-"""The same of what is summed up: tokens, bytes."""
+from .limits import UPLOAD_BYTES_MAX
 
 RepairKind = Literal[
     "refused", "orphan_result", "unanswered_calls", "duplicate_call_id", "lone_surrogates", "empty_tool_calls"
@@ -29,8 +23,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     @property
     def names_upload(self) -> bool:
-        """Whether it can name an upload: its hash becomes a key of the store, and its size counts."""
-        return 0 <= self.bytes <= MESSAGE_BYTES_MAX and is_sha256(self.sha256)
+        """Whether it can name an upload: its hash becomes a key of the store, and its size is summed up."""
+        return 0 <= self.bytes <= UPLOAD_BYTES_MAX and is_sha256(self.sha256)
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

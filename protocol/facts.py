@@ -11,12 +11,12 @@ from __future__ import annotations
 import msgspec
 
 from .account import Account, AccountValue, Trim
-from .fact_parts import Amount, StoredFact, ToldTool
 from .fact_parts import Claim as Claim
 from .fact_parts import DigestItem as DigestItem
 from .fact_parts import Fate as Fate
 from .fact_parts import MessageSize as MessageSize
 from .fact_parts import RepairKind as RepairKind
+from .fact_parts import StoredFact, ToldTool
 from .fact_parts import Trust as Trust
 from .subjects import Actor
 from .wish_facts import ConversationArchived as ConversationArchived
@@ -65,16 +65,16 @@ class MessagesAppended(StoredFact, frozen=True, tag="MessagesAppended.1"):
 class UsageReported(StoredFact, frozen=True, tag="UsageReported.1"):
     """A provider told how many tokens a served view really cost."""
 
-    input_tokens: Amount
-    output_tokens: Amount = 0
-    cached_tokens: Amount = 0
+    input_tokens: int
+    output_tokens: int = 0
+    cached_tokens: int = 0
     view_hash: str = ""
 
 
 class CompactionRequested(StoredFact, frozen=True, tag="CompactionRequested.1"):
     """An agent set the standing budget: that of its views and compactions from now on (0: as the policy says)."""
 
-    budget: Amount = 0
+    budget: int = 0
     reason: str = ""
 
 
@@ -82,9 +82,9 @@ class OverflowReported(StoredFact, frozen=True, tag="OverflowReported.1"):
     """A provider refused a served view because it was too long for it."""
 
     view_hash: str = ""
-    requested_tokens: Amount = 0
+    requested_tokens: int = 0
     """What the provider counted; 0: it did not say."""
-    limit_tokens: Amount = 0
+    limit_tokens: int = 0
     """What the provider allows; 0: it did not say."""
     message: str = ""
 

@@ -27,11 +27,14 @@ MESSAGE_DEPTH_MAX = 100
 REPLY_CHUNK_BYTES = 512 * 1024
 """A context that is larger than one frame is answered in pieces of this size."""
 
-WHOLE_MAX = 2**53 - 1
-"""Of a whole number that somebody says: what JSON's readers have exactly."""
+WHOLE_MAX = 2**63 - 1
+"""Of a whole number in a question: what records have. In a log any of 64 bits is read as it always was."""
 
-TOKENS_MAX = 2**40
-"""Of tokens, bytes or seconds that somebody says or sets: sums of these stay below 64 bits, which records have."""
+UPLOAD_BYTES_MAX = 2**48
+"""Of an upload that a message claims: no store has one so large, and sums of these are no number of a record."""
+
+SET_MAX = 2**40
+"""Of tokens, bytes or seconds that a policy sets: sums of these stay below 64 bits."""
 
 MODEL_CHARS_MAX = 300
 """Of a model's name that is looked up in a table."""

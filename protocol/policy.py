@@ -14,7 +14,7 @@ import msgspec
 from .errors import UNREADABLE, BadPolicy
 from .hooks import Hook, PolicySection
 from .jsonbytes import without_surrogates
-from .limits import TOKENS_MAX
+from .limits import SET_MAX
 from .policy_sections import (
     Budget,
     Cooldown,
@@ -172,5 +172,5 @@ def _check_values(value: object, key: str) -> None:
     elif isinstance(value, str):
         if without_surrogates(value) != value:
             raise BadPolicy(f"{key}: a text has half of a surrogate pair, which is no character", key=key)
-    elif isinstance(value, int | float) and not abs(value) <= TOKENS_MAX:
-        raise BadPolicy(f"{key} must be between {-TOKENS_MAX:,} and {TOKENS_MAX:,}, not {value!r:.40}", key=key)
+    elif isinstance(value, int | float) and not abs(value) <= SET_MAX:
+        raise BadPolicy(f"{key} must be between {-SET_MAX:,} and {SET_MAX:,}, not {value!r:.40}", key=key)

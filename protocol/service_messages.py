@@ -7,15 +7,18 @@ signs of life: empty frames with the status `WORKING`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from . import errors
 from .errors import JettisonError
-from .fact_parts import Amount, Whole
 from .formats.messages import Profile
 from .ids import Address
+from .limits import WHOLE_MAX
+
+Whole = Annotated[int, msgspec.Meta(ge=-WHOLE_MAX, le=WHOLE_MAX)]
+"""A number that anybody may ask with."""
 
 WORKING = "100"
 """The header `Status` of a sign of life; NATS' own number for it."""
@@ -39,7 +42,7 @@ class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for the view for the next call. `upto_seq` is the newest thing the agent has said."""
 
     upto_seq: Whole = 0
-    budget: Amount = 0
+    budget: Whole = 0
     """Tokens of this view; 0: the standing budget, else as the policy says."""
     model: str = ""
     """Model that the view is for, where its window may be smaller than the policy's; empty: the conversation's."""

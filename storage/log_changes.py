@@ -106,10 +106,15 @@ class JetStreamLogChanges:
 
     async def tail(self, seq: int, *, most: int, partition: int = 0) -> list[LogChange]:
         """See `LogChanges.tail`: one direct request, which an auditor may make too."""
-        stream = stream_of(subjects.LOG_STREAM, partition)
-        found = await direct_batch(self._connection, stream, subjects.LOG_FILTER, first=seq + 1, most=most)
-        changes = (_change(one.subject, seq=one.seq, at_ms=millis(one.time)) for one in found)
-        return [one for one in changes if one is not None]
+        stream, changes = stream_of(subjects.LOG_STREAM, partition), list[LogChange]()
+        while (left := most - len(changes)) > 0:
+            found = await direct_batch(self._connection, stream, subjects.LOG_FILTER, first=seq + 1, most=left)
+            ours = [_change(one.subject, seq=one.seq, at_ms=millis(one.time)) for one in found]
+            changes += [one for one in ours if one is not None]
+            if None not in ours:
+                break
+            seq = found[-1].seq  # what is no conversation's is no end of the log
+        return changes
 
     async def mark(self, partition: int = 0) -> tuple[SweepMark, int]:
         """See `LogChanges.mark`; one that cannot be read says nothing."""

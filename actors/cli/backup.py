@@ -161,7 +161,7 @@ def checked(manifest: BackupManifest, folder: Path, keys: Path | None) -> list[S
 
 
 def _newer_keys(copy: StreamCopy, file: Path) -> StreamCopy | None:
-    """Return what a later backup wrote of the keys in *file*; None where no later one did."""
+    """Return the copy that a later backup made of the keys in *file*; None where no later one did."""
     try:
         found = msgspec.json.decode(_about(file).read_bytes(), type=StreamCopy)
     except (OSError, msgspec.MsgspecError):

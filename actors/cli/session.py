@@ -8,12 +8,14 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
@@ -43,6 +45,8 @@ SAID = logging.getLogger("jettison.said")
 LAST_SECONDS = 1.0
 """From the second signal to the end of the process: enough to give back what is held, where NATS answers."""
 
+CONNECT_SECONDS = 2.0
+
 ENDPOINTS_FILE = "endpoints.json"
 """Written by `jettison up` into the data folder (mode 0600), so that other commands find the stack."""
 
@@ -69,7 +73,7 @@ def settings_of(stack: StackOptions) -> Settings:
     settings = load(file=stack.config, flags=flags)
     if not stack.data or stack.nats or not settings.nats.url:
         return settings
-    if (found := running_stack(data_folder(settings))) is None:
+    if (found := running_stack(data_folder(settings))) is None or not _listens(found):
         said(f"note: no stack runs on {stack.data}; the NATS that is set is used, {settings.nats.url}")
     elif found.endpoints.nats_url != settings.nats.url:
         # who names a folder means what runs on it, whatever server is set for all commands
@@ -125,6 +129,16 @@ def running_stack(data: Path) -> RunningStack | None:
     except (OSError, *UNREADABLE):
         return None
     return found
+
+
+def _listens(stack: RunningStack) -> bool:
+    """Tell whether a *stack* is there, and not another process with the number of one that was killed."""
+    url = urlsplit(stack.endpoints.nats_url)
+    try:
+        socket.create_connection((url.hostname or "", url.port or 0), timeout=CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 @asynccontextmanager

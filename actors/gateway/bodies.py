@@ -5,6 +5,7 @@ Its fields and messages stay the bytes that they were; a request of a megabyte i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,8 @@ else meanwhile."""
 
 TOOLS_MAX = 128
 """Of OpenAI's APIs."""
+
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 
@@ -112,12 +115,20 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_tools(self) -> bool:
-        """Tell whether the model is given any tool, and may be given one more."""
+        """Tell whether the model is given any tool."""
+        return self._tools > 0
+
+    @property
+    def takes_tool(self) -> bool:
+        """Tell whether it may be given one more."""
+        return self._tools > 0 and (self._tools < TOOLS_MAX or self.api.host != "openai")
+
+    @property
+    def _tools(self) -> int:
         try:
-            tools = len(msgspec.json.decode(self.fields.get("tools", b"[]"), type=list[msgspec.Raw]))
+            return len(msgspec.json.decode(self.fields.get("tools", b"[]"), type=list[msgspec.Raw]))
         except UNREADABLE:
-            return False
-        return tools > 0 and (tools < TOOLS_MAX or self.api.host != "openai")
+            return 0
 
     @property
     def answer_tokens(self) -> int:
@@ -150,7 +161,8 @@ def read_of(asked: Incoming, api: Api, *, bytes_max: int, repeated: Repeated) ->
 
 def body_of(raw: bytes, api: Api, *, repeated: Repeated) -> Body:
     """Return a request taken apart. Raises `Rejected` for one without a conversation that we can read."""
-    if raw.count(b",") > VALUES_MAX:
+    # a text has commas, too
+    if raw.count(b",") > VALUES_MAX and _TEXT.sub(b"", raw).count(b",") > VALUES_MAX:
         raise Rejected(f"the request has more than {VALUES_MAX:,} values")
     try:
         try:

@@ -146,7 +146,7 @@ class Keeper:
         """Return the search for a request's conversation: where, and by which hashes."""
         secret, earlier = (await self._key(caller.tenant)).secret, body.earlier
         hashes, chain = body.hashed.of(body.messages, self._hash, secret=secret, earlier=earlier)
-        ours = dialect_of(body.api).tool if body.has_tools and self.policies.injects else b""
+        ours = dialect_of(body.api).tool if body.takes_tool and self.policies.injects else b""
         outside = self.outside.tokens(body.instructions + ours, body.model)
         scope = body.scope(headers)
         if earlier:

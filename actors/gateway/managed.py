@@ -62,6 +62,8 @@ REFUSES = "its settings refuse to pass it on"
 NOT_KNOWN = "its provider does not know what it goes on from"
 """Why what cannot be managed is not passed on."""
 
+RESPONSES = "/v1/responses"
+
 REPORTS_MAX = 1000
 """Reports that are still on their way; what comes beyond them is not reported."""
 
@@ -93,8 +95,9 @@ class Managed:
                 plan = bypass(asked.body, "no view of it is small enough")
             except Rejected as error:
                 plan = bypass(asked.body, str(error))
-            if isinstance(read, Body) and plan.kept is None and caller.shared and api.name == "responses":
-                kept = unstored(read)
+            if isinstance(read, Body) and plan.kept is None and caller.shared and asked.route == RESPONSES:
+                # what goes on beside an answer must be kept
+                kept = read if read.field("background") is True else unstored(read)
                 plan = plan if kept is read else dataclasses.replace(plan, body=kept.written(), as_it_came=False)
             if isinstance(read, Body) and plan.kept is None and must_be_known(read, caller):
                 await _told_no(asked, api, send, _away(api, plan, NOT_KNOWN) if plan.away else _unknown(api, read))

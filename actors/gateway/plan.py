@@ -364,7 +364,7 @@ def _plan(
     """Return the plan to send *shown*; the agent's own bytes, where they are its own messages and no tool is added."""
     tools = b""
     given = body.fields.get("tools", b"")
-    if keeper.policies.injects and kept.head.tools and body.has_tools and _NAMED not in given:
+    if keeper.policies.injects and kept.head.tools and body.takes_tool and _NAMED not in given:
         tools = with_tool(given, dialect_of(body.api).tool)
     own = shown is body.messages and not tools and not body.changed
     return Plan(

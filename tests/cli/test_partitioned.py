@@ -17,8 +17,8 @@ from storage.partition_growth import begun, wanted
 from storage.partitions import ONE, first_seq, grown
 from storage.streams import drift, provision
 from tests.audit.test_erasing import hits
-from tests.promises.harness import Rights, at_server, one, said_body, told_by
-from tests.storage.test_partitions import SHARDS_FILE, with_own_bucket
+from tests.promises.harness import Rights, at_server, one, said_body, told_by, with_own_bucket
+from tests.storage.test_partitions import SHARDS_FILE
 
 PLANTED = b"PLANTED-IN-A-SNAPSHOT"
 FOUR, FIVE = grown(ONE, 4), grown(grown(ONE, 4), 5)

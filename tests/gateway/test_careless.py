@@ -14,7 +14,8 @@ from actors.gateway.cache_marks import marks_beside
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from protocol.errors import Rejected
-from protocol.ids import fresh_id
+from protocol.ids import address, fresh_id
+from tests.conftest import settled
 from tests.gateway.model import Json, Reply, StrictModel, words
 from tests.gateway.provider import Answer, Provider, in_front_of, provider, without_nats
 
@@ -126,6 +127,14 @@ async def test_a_request_of_more_than_can_be_read_in_time_goes_on_as_it_came(
     assert there.asked[0].body == body
 
 
+async def test_commas_in_texts_are_no_values(session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "VALUES_MAX", 100)
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": 'a,"b",' * 1000}]}).encode()
+    async with provider(lambda _: Answer()) as there, in_front_of(there, without_nats(), mode="manage") as url:
+        got = await session.post(f"{url}/v1/chat/completions", data=body)
+        assert "values" not in got.headers["x-jettison"]
+
+
 async def test_what_is_not_managed_is_kept_by_no_provider_where_callers_share_its_account(
     session: aiohttp.ClientSession,
 ) -> None:
@@ -173,3 +182,35 @@ def test_what_is_no_list_of_tools_is_none(tools: bytes) -> None:
 def test_a_mark_beside_all_messages_counts_as_one_of_four(fields: dict[str, bytes], count: int) -> None:
     body = bodies.Body(api=MESSAGES_API, fields=fields, head=(), messages=(b"{}",), tail=())
     assert marks_beside(body) == count
+
+
+async def test_what_goes_on_beside_its_answer_is_kept_as_it_asks(session: aiohttp.ClientSession) -> None:
+    given = {"authorization": f"Bearer {TOKEN}"}
+    body: Json = {"model": "m", "input": [{"role": "user", "content": "Go on."}], "background": True}
+    async with (
+        provider(lambda _: Answer()) as there,
+        in_front_of(there, without_nats(), **{**OWN, "mode": "manage"}) as url,
+    ):
+        await session.post(f"{url}/v1/responses", json=body, headers=given)
+        await session.post(f"{url}/v1/responses/input_tokens", json={"model": "m", "input": "x"}, headers=given)
+    assert [one.json for one in there.asked] == [body, {"model": "m", "input": "x"}]
+
+
+@pytest.mark.slow
+async def test_a_conversation_goes_on_that_is_given_more_tools_than_a_provider_takes_with_ours(
+    working: Runtime, settings: Settings, session: aiohttp.ClientSession
+) -> None:
+    tools = [{"type": "function", "function": {"name": f"tool_{at}", "parameters": {}}} for at in range(128)]
+    said: list[Json] = [{"role": "user", "content": f"Look, {fresh_id()}."}]
+    names = []
+    async with (
+        provider(lambda _: Answer(pieces=(b"{}",))) as there,
+        in_front_of(there, settings, mode="manage", deadline_seconds=20.0) as url,
+    ):
+        for given in (tools[:120], tools, tools):
+            body: Json = {"model": "m", "tools": given, "messages": said}
+            got = await session.post(f"{url}/v1/chat/completions", json=body)
+            names.append(got.headers["x-jettison-conversation"])
+            said += [{"role": "assistant", "content": f"On {len(said)}."}, {"role": "user", "content": "And?"}]
+    assert len(set(names)) == 1
+    assert (await settled(working, address(names[0]))).messages == 5

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ import msgspec
 import pytest
 
 from actors.host.settings import Settings
+from protocol import codec
 from protocol.client import Client
-from protocol.facts import MessageRepaired
+from protocol.facts import CompactionRequested, MessageRepaired
 from protocol.ids import address, fresh_id
-from protocol.limits import MESSAGE_BYTES_MAX
+from protocol.limits import UPLOAD_BYTES_MAX
 from tests.conftest import at_work, chatter, done_facts, settled
-from tests.promises.harness import at_server, one, told_by
+from tests.promises.harness import at_server, one, told_by, with_own_bucket
 
 LARGE = 2**64 - 1
 TEXTS = json.dumps({"role": "user", "content": [{"type": "text", "text": ""} for _ in range(12)]}).encode()
@@ -30,7 +32,7 @@ LIES: dict[str, list[Any]] = {
     "model": [["ConversationOpened.1", "a", "gpt-9" + "-000" * 50_000 + "x"]],
     "claims": [["MessagesAppended.1", [[TEXTS, [[f"/content/{at}/text", "a" * 64, LARGE] for at in range(12)]]]]],
     "claims-at-the-bound": [
-        ["MessagesAppended.1", [[TEXTS, [[f"/content/{at}/text", "b" * 64, MESSAGE_BYTES_MAX] for at in range(12)]]]]
+        ["MessagesAppended.1", [[TEXTS, [[f"/content/{at}/text", "b" * 64, UPLOAD_BYTES_MAX] for at in range(12)]]]]
     ],
     "usage": [["UsageReported.1", LARGE, LARGE, LARGE, "x"], ["OverflowReported.1", "", LARGE, LARGE, ""]],
     "budget": [["CompactionRequested.1", LARGE, ""]],
@@ -44,8 +46,9 @@ def lie(facts: list[Any], *, count: int = 1, at_ms: int = 0) -> bytes:
 
 async def test_workers_and_sweepers_go_on_and_others_are_served(settings: Settings, tmp_path: Path) -> None:
     async with one(tmp_path) as server:
-        own = at_server(settings, server.url)
+        own = with_own_bucket(at_server(settings, server.url))
         async with at_work(own) as busy, Client.connect(server.url) as client:
+            await busy.bucket.prepare()
             for name, facts in LIES.items():
                 await busy.log.say(address(name), lie(facts), message_id=fresh_id(), headers={})
             for count, at_ms in ((LARGE, 0), (-(2**63), 0), (1, LARGE), (1, -(2**63))):
@@ -95,3 +98,25 @@ async def test_who_asks_for_a_view_before_anything_was_said_is_told_so(settings:
             await busy.log.say(address("nothing"), wish, message_id=fresh_id(), headers={})
             answer = await busy.connection.request("ctx.v1.ask.context.default.nothing", b"{}", timeout=180)
             assert b"there is no message in default/nothing yet" in answer.data
+
+
+@pytest.mark.parametrize("number", [sys.maxsize, LARGE, -(2**63)])
+def test_numbers_in_a_log_are_read_as_they_always_were(number: int) -> None:
+    """A budget of `sys.maxsize` means none, and a clock of nanoseconds is wrong, but no reason to lose a message."""
+    facts = [["CompactionRequested.1", number, ""], ["UsageReported.1", number, number, number, ""]]
+    said = codec.decode_said(lie(facts, at_ms=number))
+    assert (said.at_ms, len(said.facts)) == (number, 3)
+    assert said.facts[0] == CompactionRequested(budget=number)
+
+
+async def test_who_wants_no_limit_may_say_so(settings: Settings, tmp_path: Path) -> None:
+    async with (
+        one(tmp_path) as server,
+        at_work(at_server(settings, server.url)) as busy,
+        Client.connect(server.url) as client,
+    ):
+        talk = await client.open("no-limit", budget=sys.maxsize)
+        await talk.append(chatter(3))
+        await talk.set_budget(sys.maxsize)
+        assert (await talk.context(budget=sys.maxsize)).messages
+        assert (await settled(busy, talk.at)).messages == 6

@@ -18,7 +18,7 @@ from protocol.ids import address
 from storage.gateway_sessions import JetStreamSessions
 from storage.streams import drift, provision
 from tests.conftest import at_work, chatter, settled
-from tests.promises.harness import at_server, connected, one, told_by
+from tests.promises.harness import at_server, connected, one, told_by, with_own_bucket
 
 NAMES = ("héé", "a/b", "x" * 300, "$name", "\x01", "ошибка", "=")
 
@@ -36,7 +36,7 @@ async def test_nobody_stops_for_what_is_said_on_a_subject_that_is_no_conversatio
     settings: Settings, tmp_path: Path
 ) -> None:
     async with one(tmp_path) as server:
-        own = at_server(settings, server.url)
+        own = with_own_bucket(at_server(settings, server.url))
         agent = await connected(server.url)
         jetstream = agent.jetstream()
         for name in NAMES:
@@ -46,6 +46,7 @@ async def test_nobody_stops_for_what_is_said_on_a_subject_that_is_no_conversatio
             await jetstream.publish(subject, b"{}")
         at = address("beside-them")
         async with at_work(own) as busy, Client.connect(server.url) as client:
+            await busy.bucket.prepare()
             talk = await client.open(at.conversation)
             await talk.append(chatter(3))
             assert (await settled(busy, at)).messages == 6
@@ -54,6 +55,8 @@ async def test_nobody_stops_for_what_is_said_on_a_subject_that_is_no_conversatio
             end = await busy.log.end()
             assert {change.at async for change in busy.changes.after(0, upto=end)} == {at}
             assert {change.at for change in await busy.changes.tail(0, most=1_000)} == {at}
+            # the strange ones stand first, and are no end
+            assert [change.at for change in await busy.changes.tail(0, most=2)] == [at, at]
             assert await busy.log.addresses() == [at]
             assert await JetStreamSessions(busy.connection).newest(since_ms=0) == []
             while (await jetstream.stream_info(subjects.WAKE_STREAM)).state.messages:

@@ -1,13 +1,11 @@
 """Partitions: everything that a log in one stream can, a log in four can, and an agent does not see it."""
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from nats.aio.client import Client as NatsConnection
 
@@ -30,7 +28,7 @@ from storage.partition_streams import computes_shards
 from storage.partitions import ONE, SHARDS, Layout, grown, partition_at, shard_of, told
 from storage.streams import drift, provision
 from tests.conftest import at_work, chatter, layer, settled
-from tests.promises.harness import Rights, Server, at_server, connected, one, told_by
+from tests.promises.harness import Rights, Server, at_server, connected, one, told_by, with_own_bucket
 
 SHARDS_FILE = Path(__file__).parents[2] / "infra" / "nats" / "shards.conf"
 GOLDEN = {
@@ -241,12 +239,6 @@ def gone_behind(
         return found
 
     return then_gone
-
-
-def with_own_bucket(settings: Settings) -> Settings:
-    """Return *settings* with a store that has no anchors of other tests: all of them are verified."""
-    store = msgspec.structs.replace(settings.s3, bucket=f"grows-{secrets.token_hex(4)}")
-    return msgspec.structs.replace(settings, s3=store)
 
 
 async def opened_anew(client: Client, busy: Runtime, layout: Layout) -> None:

@@ -3,7 +3,6 @@
 OpenTelemetry's provider can be set once per process, so what records runs in processes of its own.
 """
 
-import json
 import os
 import re
 import socket
@@ -28,7 +27,6 @@ from rich.tree import Tree
 
 from actors.telemetry.setup import SpanFile
 from actors.telemetry.trace_view import SpanRow, as_json, find_spans, newest, read_spans, trace_tree
-from protocol import semconv
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "sk-planted-51f0c9"
@@ -393,17 +391,3 @@ def test_json_rows_have_stable_keys(told: Path) -> None:
     keys = "trace_id span_id parent_id name service start_unix_nano duration_ms outcome before_tokens after_tokens"
     assert set(step) == {*keys.split(), "error", "links", "attributes"}
     assert (step["outcome"], step["before_tokens"], step["after_tokens"]) == ("applied", 12_000, 900)
-
-
-def test_a_conversation_of_the_same_name_of_another_tenant_is_another(tmp_path: Path) -> None:
-    def span(number: int, *attributes: tuple[str, str]) -> dict[str, object]:
-        named = [{"key": key, "value": {"stringValue": value}} for key, value in attributes]
-        ids = {"traceId": f"{number:032x}", "spanId": f"{number:016x}", "name": f"span {number}"}
-        return {**ids, "startTimeUnixNano": "1", "endTimeUnixNano": "2", "attributes": named}
-
-    name = (semconv.GEN_AI_CONVERSATION_ID, "c1")
-    spans = [span(1, name, (semconv.TENANT, "acme")), span(2, name, (semconv.TENANT, "other")), span(3, name)]
-    lines = [json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [one]}]}]}) for one in spans]
-    (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    # of an earlier release nobody knows whose it is
-    assert [row.name for row in find_spans(tmp_path, "c1", "acme").rows] == ["span 1", "span 3"]
