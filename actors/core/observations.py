@@ -20,7 +20,7 @@ from .entry import Entry
 from .message_texts import MessageText, texts_of
 from .state import State
 from .state_parts import Arrived
-from .text.browser import AGENT_OUTPUT, action_in, actions_in, as_result, follows, is_read, is_shown
+from .text.browser import AGENT_OUTPUT, action_in, actions_in, as_result, follows, is_read, is_shown, with_address
 from .text.notices import happened, is_notice
 from .text.observed import answers_in, is_observation
 from .text.written import Written, written_calls
@@ -141,8 +141,10 @@ def _with_actions(parts: Sequence[MessageText], observed: Collection[int]) -> li
                 answered.append(last := min(place, len(acting) - 1))
             if place is not None:
                 reads = is_read(part.text)
-            elif reads:
-                continue  # the same page again
+            elif reads and out:
+                # the same page again: its address is new
+                out[-1] = replace(out[-1], text=with_address(out[-1].text, part.text))
+                continue
             out.append(replace(part, text=as_result(part.text), call=acting[max(0, last)] if acting else ""))
         else:
             out.append(part)

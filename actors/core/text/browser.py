@@ -76,6 +76,15 @@ def is_read(text: str) -> bool:
     return "Extracted from page" in text[:60]
 
 
+def with_address(read: str, page: str) -> str:
+    """Return what was *read*, as JSON, with the address of the *page* that is shown behind it, where it has none."""
+    found = _PAGE.match(page)
+    inner = read.lstrip().removeprefix("{").lstrip()
+    if not found or found["url"] in read or inner[:1] != '"' or not read.lstrip().startswith("{"):
+        return read
+    return f'{{"page": {json.dumps(found["url"])}, {inner}'
+
+
 def action_in(text: str, following: int) -> int | None:
     """Return the place of the action that *text* is about, the *following* one where it says none; None for a page."""
     found = _RESULT.match(text)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from actors.core.text.browser import actions_in, as_result, is_shown
+from actors.core.text.browser import actions_in, as_result, is_shown, with_address
 
 PAGE = (
     "Current url: https://shop.test/pumps\nAvailable tabs:\n[TabInfo(page_id=0, url='https://shop.test', title='P')]"
@@ -31,6 +31,21 @@ PAGE = (
 def test_what_a_browser_shows_is_told_as_a_result(text: str, told: str) -> None:
     assert is_shown(text)
     assert as_result(text) == told
+
+
+@pytest.mark.parametrize(
+    ("read", "told"),
+    [
+        ('{"a": 1}', '{"page": "https://shop.test/pumps", "a": 1}'),
+        ('{"a": "https://shop.test/pumps"}', '{"a": "https://shop.test/pumps"}'),
+        ("{}", "{}"),
+        ("[1]", "[1]"),
+        ("text", "text"),
+    ],
+)
+def test_what_was_read_is_told_with_the_address_of_its_page(read: str, told: str) -> None:
+    assert with_address(read, PAGE) == told
+    assert with_address(read, "no page") == read
 
 
 def test_tabs_are_told_where_there_are_several() -> None:
