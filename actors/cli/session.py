@@ -73,7 +73,8 @@ def settings_of(stack: StackOptions) -> Settings:
     settings = load(file=stack.config, flags=flags)
     if not stack.data or stack.nats or not settings.nats.url:
         return settings
-    if (found := running_stack(data_folder(settings))) is None or not _listens(found):
+    found = running_stack(data_folder(settings))
+    if found is None or found.owner != "up" or not _listens(found):
         said(f"note: no stack runs on {stack.data}; the NATS that is set is used, {settings.nats.url}")
     elif found.endpoints.nats_url != settings.nats.url:
         # who names a folder means what runs on it, whatever server is set for all commands
