@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .gaps import GAP
 
-ATTACHED_CHARS_MIN = 300
+ATTACHED_CHARS_MIN = 600
 """Of all in a text: less stays with the words."""
 
 NAME_CHARS = 120

@@ -77,7 +77,7 @@ def is_read(text: str) -> bool:
 
 
 def with_address(read: str, page: str) -> str:
-    """Return what was *read*, as JSON, with the address of the *page* that is shown behind it, where it has none."""
+    """Return the JSON that was *read* with the address of the *page* that is shown behind it, where it has none."""
     found = _PAGE.match(page)
     inner = read.lstrip().removeprefix("{").lstrip()
     if not found or found["url"] in read or inner[:1] != '"' or not read.lstrip().startswith("{"):
