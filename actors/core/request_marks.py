@@ -17,6 +17,9 @@ OLDER_BELOW = "[stands below this account, and is older than its last steps]"
 _BEGINNING, _MARKS = '(asked "', frozenset((ABOVE_BEFORE, ABOVE, BELOW, OLDER_BELOW))
 _QUESTION = re.compile(r'\(asked "([^"\n]*)"\) ')
 
+_BRACKETS, NAME_CHARS = re.compile(r"[\[\]\s]+"), 120
+"""What would end a mark of ours, and of a name that stands in it: its end."""
+
 _READ = 'read_artifact("messages:{}")'
 
 _LINES_OF = '[here "{}…", as in the user\'s message #{} below, lines {}-{}]'
@@ -73,7 +76,7 @@ def with_attached(number: int, names: Sequence[str], chars: int, text: str) -> s
     *names* are those of the files or pages; *chars* is 0 where nobody knows how many there were.
     """
     quoted = "\n> ".join(text.splitlines())
-    told = ", ".join(names) or "below the words"
+    told = ", ".join(_BRACKETS.sub(" ", name)[-NAME_CHARS:] for name in names) or "below the words"
     size = f", {chars:,} characters" if chars else ""
     return f"[attached {told}{size}: {_READ.format(number)}]\n> {quoted}"
 

@@ -63,8 +63,8 @@ def _edit(arguments: Mapping[str, Any]) -> tuple[Edit | None, frozenset[str]]:
 def patch_text(tool: str, patch: str, chars: int) -> str:
     """Return a *patch* in Codex's form as an edit by *tool*, with its files; empty where it is none."""
     files = files_patched(patch)
-    if not files:
-        return ""
+    if not files or "*** Delete File: " in patch or "*** Move to: " in patch:
+        return ""  # told as it stands: names that are gone are in no list of files
     ends = ("/".join(name.split("/")[-FOLDERS:]) for name in files)
     told = (end if end == name else f"{GAP}/{end}" for end, name in zip(ends, files, strict=True))
     begin = clipped(f"{tool} {', '.join(told)}", chars)

@@ -15,9 +15,6 @@ from .gaps import GAP
 ATTACHED_CHARS_MIN = 600
 """Of all in a text: less stays with the words."""
 
-NAME_CHARS = 120
-"""Of a name that is told."""
-
 _BELOW = "file_content|folder_content|url_content|git_commit|terminal_output|workspace_diagnostics"
 """Elements of Cline and Roo Code, which stand below all words."""
 
@@ -27,11 +24,11 @@ _AROUND = "attachments|attached_files|attachedFiles|code_selection"
 _PATH = r"(?:path|filePath|name|url|id)"
 _ELEMENT = re.compile(
     rf"(?m)^[ \t]{{0,20}}<(?:({_BELOW}|{_AROUND})\b[^>\n]{{0,600}}"
-    rf"|(file|document|attachment|attached_file)\s(?=[^>\n]{{0,300}}\b{_PATH}=)[^>\n]{{1,600}})>"
+    rf"|(file|document|attachment|attached_file)\s(?=[^>\n]{{0,300}}\b{_PATH}=)[^>\n]{{1,600}})(?<!/)>"
 )
 """How an element begins, at the beginning of a line."""
 
-ELEMENTS_MAX = 50
+ELEMENTS_MAX = 12
 """That are looked for; what is behind them stays with the words."""
 
 _NAME = re.compile(rf"\b{_PATH}=(?:\"([^\"\n]+)\"|'([^'\n]+)')")
@@ -45,9 +42,7 @@ _REFERRED, _REFERRED_END = "--- Content from referenced files ---\n", "--- End o
 _REFERRED_NAME = re.compile(r"(?m)^Content from @?(\S[^\n]*):$")
 """Gemini CLI's and Qwen Code's."""
 
-_CODEX = re.compile(
-    r"\A\s*(# (?:Context from my IDE setup|Files mentioned by the user):\n.*?\n)?## My request for Codex:\n", re.DOTALL
-)
+_CODEX = re.compile(r"\A\s*(# Context from my IDE setup:\n.*?\n)?## My request for Codex:\n", re.DOTALL)
 _CODEX_NAME = re.compile(r"(?m)^## Active file: (\S[^\n]*)$")
 _SELECTED = "\n## Active selection of the file"
 """Without it Codex tells of the editor's state alone."""
@@ -93,7 +88,8 @@ def parted(text: str) -> tuple[str, list[Attached]]:
     if elements and (left := _CLOSED_ALONE.search(words)) and f"<{left.group(1)}>" not in words:
         words = words[: left.start()]
     if not words.strip() or sum(len(one.text) for one in found) < ATTACHED_CHARS_MIN:
-        return bare if bare.strip() else text, []
+        # a few lines that were selected stay where they stand
+        return bare if bare.strip() and _SELECTED not in above else text, []
     return words.strip(), found
 
 
@@ -135,6 +131,8 @@ def _end_of(text: str, opening: re.Match[str]) -> tuple[int, int]:
     """
     name = opening.group(1) or opening.group(2)
     depth, first = 1, -1
+    if text.find(f"</{name}>", opening.end()) < 0 and not (name in _BELOW.split("|") and _CUT.search(text)):
+        return -1, opening.end()
     for tag in re.compile(rf"<(/?){re.escape(name)}\b[^>\n]{{0,600}}>").finditer(text, opening.end()):
         depth += -1 if tag.group(1) else 1
         first = tag.start() if first < 0 and tag.group(1) else first

@@ -26,8 +26,11 @@ _PAGE = re.compile(
 _TAB = "TabInfo("
 _SCROLL = re.compile(r"(?m)^\.\.\. (\d+ pixels (?:above|below)) - scroll [^\n]* \.\.\.$")
 _BELOW = re.compile(
-    r"(?:\n\[End of page\])?\nCurrent step: \d+/\d+Current date and time: [^\n]*\s*\Z|\n\[End of page\]\s*\Z"
+    r"(?:\n\[End of page\])?\nCurrent step: \d{1,6}/\d{1,6}Current date and time: [^\n]{0,60}\Z|\n\[End of page\]\Z"
 )
+BELOW_CHARS = 200
+"""Of the end of a page, where it stands."""
+
 _ELEMENT = re.compile(r"[ \t]*\*{0,2}(?:\[\d{1,5}\]|\d{1,5}\[:\])<")
 _LINK = re.compile(r"[ \t]*\*{0,2}(?:\[\d{1,5}\]|\d{1,5}\[:\])<a\b")
 LABEL_BYTES, LINK_BYTES = 60, 30
@@ -59,7 +62,9 @@ def as_result(text: str) -> str:
         return f"{'Error: ' * (found[1] == 'error')}{result}"
     if found := _PAGE.match(text):
         tabs = f"\n{found['tabs']}" if found["tabs"].count(_TAB) > 1 else ""
-        below = _BELOW.sub("", _SCROLL.sub(r"(\1)", text[found.end() :]))
+        below = _SCROLL.sub(r"(\1)", text[found.end() :]).rstrip()
+        if ended := _BELOW.search(below, max(0, len(below) - BELOW_CHARS)):
+            below = below[: ended.start()]
         shown = [line for line in below.splitlines() if line.strip() and not _is_label(line)]
         return "\n".join([f"{found['url']}{tabs}", *shown])
     return "" if _BEGINS.match(text) else text

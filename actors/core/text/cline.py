@@ -57,6 +57,9 @@ _MENTIONED = re.compile(
 """What stands below the words that name it: the content of a file or a page."""
 
 _SAID_BELOW = "\nNew instructions for task continuation:\n<user_message>\n"
+_FILES = frozenset(("read_file", "write_to_file", "apply_diff", "insert_content", "search_and_replace"))
+"""Tools whose results are files in elements; a command may print anything."""
+
 _RESULT_ENDS = ("</files>", "</file>", "</file_write_result>")
 """Of what a tool returned: a person speaks below it, and not the file that it shows."""
 
@@ -72,13 +75,14 @@ def passed_on(text: str, *, refusals: bool = False) -> str | None:
     whole, at = f"{text.strip()}\n", 0
     told: list[str] = []
     mentioned: list[str] = []
-    is_persons, mark = True, ""
+    is_persons, mark, tool = True, "", ""
     while at < len(whole):
         if found := _KNOWN.match(whole, at):
             at = found.end()
             mark = REFUSED if refusals and _DENIED in found.group() else mark
             # what a tool returned may have such elements; Cline says so where a person speaks there
             result = _RESULT_OF.match(found.group())
+            tool = result.group(1) if result else tool
             is_persons = result.group(1) in _SHOWS if result else is_persons or not _NO_HEAD.match(found.group())
         elif (element := _MENTIONED.match(whole, at)) and (end := whole.find(f"</{element[1]}>", element.end())) > 0:
             end += len(element[1]) + 3
@@ -95,15 +99,18 @@ def passed_on(text: str, *, refusals: bool = False) -> str | None:
             elif not is_programs(element.group(1), inner):
                 return None
             at = _behind(whole, end + len(element.group()) + 1)
-        elif not told and (below := whole.rfind(_SAID_BELOW, at)) >= 0 and _is_ended(whole[at:below]):
+        elif not told and tool in _FILES and (below := _said_below(whole, at)) >= 0:
             at, is_persons = below + 1, True
         else:
             return None
     return "\n".join([*filter(None, told), *mentioned]) if told else None
 
 
-def _is_ended(result: str) -> bool:
-    return result.rstrip().endswith(_RESULT_ENDS)
+def _said_below(text: str, at: int) -> int:
+    """Return where a person speaks below a file that is shown from *at* on; -1 where more than that stands there."""
+    below = text.rfind(_SAID_BELOW, at)
+    is_file = below >= 0 and text[at:below].rstrip().endswith(_RESULT_ENDS)
+    return below if is_file and _WORDS.search(text, at, below) is None else -1
 
 
 def without_below(text: str) -> str:
