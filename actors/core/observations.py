@@ -129,19 +129,13 @@ def _with_actions(parts: Sequence[MessageText], observed: Collection[int]) -> li
             thoughts = [*_actions(part, actions)]
             acting, answered, reads = [one.call for one in thoughts if one.tool], [], False
             out += thoughts
-        elif (
-            (part.number in observed or part.call in acting)
-            and part.trust == "tool"
-            and is_shown(part.text)
-            and not is_notice(part.text)
-        ):
+        elif (part.number in observed or part.call in acting) and _is_browsers(part):
             # each action answers in its turn, and the page shows what the last of them did
             last = answered[-1] if answered else -1
             if (place := action_in(part.text, last + 1)) is not None:
                 answered.append(last := min(place, len(acting) - 1))
-            if place is not None:
                 reads = is_read(part.text)
-            elif reads and out:
+            elif reads:
                 # the same page again: its address is new
                 out[-1] = replace(out[-1], text=with_address(out[-1].text, part.text))
                 continue
@@ -151,6 +145,10 @@ def _with_actions(parts: Sequence[MessageText], observed: Collection[int]) -> li
     # where the page changed, those behind the one that changed it are not run
     silent = [call for place, call in enumerate(acting) if answered and place not in answered]
     return out + [replace(parts[-1], text=NOT_ANSWERED, tool="", trust="tool", call=call) for call in silent]
+
+
+def _is_browsers(part: MessageText) -> bool:
+    return part.trust == "tool" and is_shown(part.text) and not is_notice(part.text)
 
 
 def _apart(part: MessageText, written: Written, answer: int) -> Iterator[MessageText]:

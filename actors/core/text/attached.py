@@ -1,7 +1,6 @@
 """Attached: files, pages and logs that a program put beside a person's words since they named them.
 
-Source: Cline, Roo Code, IBM Bob, GitHub Copilot, Cursor, Amp, Zed, Crush, pi, Gemini CLI, OpenCode, Codex: their code
-or runs.
+Source: Cline, Roo Code, IBM Bob, GitHub Copilot, Cursor, Amp, Crush, pi, Gemini CLI, Codex: their code or runs.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ _CODEX = re.compile(r"\A\s*(# Context from my IDE setup:\n.*?\n)?## My request f
 _CODEX_NAME = re.compile(r"(?m)^## Active file: (\S[^\n]*)$")
 _SELECTED = "\n## Active selection of the file"
 """Without it Codex tells of the editor's state alone."""
-
 
 _CLOSED_ALONE = re.compile(r"\n</(userRequest|user_query)>\s{0,8}\Z")
 """Of GitHub Copilot and Cursor, around a person's words: what was shortened may not have its beginning."""
@@ -130,15 +128,14 @@ def _end_of(text: str, opening: re.Match[str]) -> tuple[int, int]:
     What is in it may have such an element, too, with its end.
     """
     name = opening.group(1) or opening.group(2)
+    if text.find(f"</{name}>", opening.end()) < 0:
+        is_last = name in _BELOW.split("|") and _CUT.search(text, opening.end())
+        return (len(text), len(text)) if is_last else (-1, opening.end())
     depth, first = 1, -1
-    if text.find(f"</{name}>", opening.end()) < 0 and not (name in _BELOW.split("|") and _CUT.search(text)):
-        return -1, opening.end()
     for tag in re.compile(rf"<(/?){re.escape(name)}\b[^>\n]{{0,600}}>").finditer(text, opening.end()):
         depth += -1 if tag.group(1) else 1
         first = tag.start() if first < 0 and tag.group(1) else first
         if depth == 0:
             return tag.start(), tag.end()
-    if first >= 0:
-        return first, first + len(name) + 3
-    is_last = name in _BELOW.split("|") and _CUT.search(text, opening.end())
-    return (len(text), len(text)) if is_last else (-1, opening.end())
+    # what is in it began one that does not end
+    return first, first + len(name) + 3

@@ -31,8 +31,7 @@ _BELOW = re.compile(
 BELOW_CHARS = 200
 """Of the end of a page, where it stands."""
 
-_ELEMENT = re.compile(r"[ \t]*\*{0,2}(?:\[\d{1,5}\]|\d{1,5}\[:\])<")
-_LINK = re.compile(r"[ \t]*\*{0,2}(?:\[\d{1,5}\]|\d{1,5}\[:\])<a\b")
+_ELEMENT = re.compile(r"[ \t]*\*{0,2}(?:\[\d{1,5}\]|\d{1,5}\[:\])<(?P<link>a\b)?")
 LABEL_BYTES, LINK_BYTES = 60, 30
 """Of the line of an element, and of a link, that is told: a shorter one is a button or a menu, and its number is of
 that page alone."""
@@ -71,9 +70,8 @@ def as_result(text: str) -> str:
 
 
 def _is_label(line: str) -> bool:
-    if len(line) >= LABEL_BYTES or not _ELEMENT.match(line):
-        return False
-    return len(line.encode("utf-8", "replace")) < (LINK_BYTES if _LINK.match(line) else LABEL_BYTES)
+    found = _ELEMENT.match(line) if len(line) < LABEL_BYTES else None
+    return found is not None and len(line.encode("utf-8", "replace")) < (LINK_BYTES if found["link"] else LABEL_BYTES)
 
 
 def is_read(text: str) -> bool:
